@@ -1,0 +1,156 @@
+"""What is measured: per-example sums, so that every metric is a ratio of sums with an honest standard error.
+
+A metric gives for each example a numerator and a denominator; its value is the sum of numerators over the sum of
+denominators (token-weighted where tokens are predicted).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from headlens.data.encode import IGNORE
+from headlens.errors import HeadlensError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from headlens.data.encode import Batch
+
+_CHUNK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: as on the command line.
+        title: as shown.
+        unit: of its value.
+        higher_is_better: decides the sign of importance: positive always means that the head helps.
+        needs_targets: whether something must be predicted (false: works for bare encoders too).
+        needs_reference: whether it compares with the same model with every head on.
+        differentiable: whether its first derivative at all-on carries information.
+    """
+
+    name: str
+    title: str
+    unit: str
+    higher_is_better: bool
+    needs_targets: bool
+    needs_reference: bool
+    differentiable: bool
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (
+            Metric("loss", "Loss", "nats per prediction", False, True, False, True),
+            Metric("accuracy", "Accuracy", "share of predictions", True, True, False, False),
+            Metric("drift", "Drift", "nats (KL) or 1 - cosine", False, False, True, False),
+        )
+    }
+)
+
+
+def metric_for(name: str | None, task: str) -> Metric:
+    """The metric called ``name``, or the task's default (``drift`` for bare encoders, else ``loss``).
+
+    Raises:
+        HeadlensError: unknown metric, or one that this task has no targets for.
+    """
+    name = name or ("drift" if task == "embedding" else "loss")
+    if name not in METRICS:
+        raise HeadlensError(f"unknown metric {name!r}; choose one of {', '.join(METRICS)}")
+    metric = METRICS[name]
+    if metric.needs_targets and task == "embedding":
+        raise HeadlensError(f"metric {name!r} needs predictions and this model has no task head; use --metric drift")
+    return metric
+
+
+def readout(output: object, task: str) -> Tensor:
+    """What is scored: logits ``[rows, position, classes]``, or hidden states ``[rows, position, d_model]``."""
+    if task == "embedding":
+        return output.last_hidden_state  # type: ignore[attr-defined]
+    logits: Tensor = output.logits  # type: ignore[attr-defined]
+    return logits[:, None, :] if logits.dim() == 2 else logits
+
+
+def reference(values: Tensor, batch: Batch) -> Tensor:
+    """What ``drift`` compares with: log-probabilities at scored positions ``[n, classes]``, or embeddings ``[rows, d]``."""
+    if batch.targets is None:
+        return pooled(values, batch)
+    return values[batch.targets != IGNORE].float().log_softmax(-1)
+
+
+def pooled(hidden: Tensor, batch: Batch) -> Tensor:
+    """Mean over the non-padding positions, float64 ``[rows, d_model]``."""
+    real = batch.positions("self", hidden.shape[1])[:, :, None]
+    return (hidden.double() * real).sum(1) / real.sum(1)
+
+
+def sums(metric: Metric, values: Tensor, batch: Batch, clean: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Numerator and denominator of ``metric`` for each row, float64 ``[rows]`` each.
+
+    Args:
+        metric: what to measure.
+        values: from :func:`readout`.
+        batch: the batch that gave them.
+        clean: from :func:`reference` of the same rows with every head on; needed by ``drift``.
+    """
+    if metric.name == "drift":
+        assert clean is not None
+    if batch.targets is None:
+        assert metric.name == "drift"
+        assert clean is not None
+        drift = 1 - torch.nn.functional.cosine_similarity(pooled(values, batch), clean, dim=-1)
+        return drift, torch.ones_like(drift)
+    rows, position = (batch.targets != IGNORE).nonzero(as_tuple=True)
+    target = batch.targets[rows, position]
+    found = torch.zeros(len(batch.indices), dtype=torch.float64, device=values.device)
+    count = torch.bincount(rows, minlength=len(batch.indices)).double()
+    step = max(1, _CHUNK_BYTES // (4 * values.shape[-1]))
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        logits = values[rows[part], position[part]].float()
+        per_token = _per_token(metric, logits, target[part], None if clean is None else clean[part])
+        found = found.index_add(0, rows[part], per_token.double())
+    return found, count
+
+
+def _per_token(metric: Metric, logits: Tensor, target: Tensor, clean: Tensor | None) -> Tensor:
+    if metric.name == "accuracy":
+        return (logits.argmax(-1) == target).float()
+    if metric.name == "loss":
+        return logits.logsumexp(-1) - logits.gather(-1, target[:, None])[:, 0]
+    assert clean is not None
+    return (clean.exp() * (clean - logits.log_softmax(-1))).sum(-1)
+
+
+def ratio(numerator: np.ndarray, denominator: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ratio of sums over axis 0 and its standard error over examples, by linearisation.
+
+    ``sem^2 = n / (n - 1) * sum_x (a_x - r b_x)^2 / (sum_x b_x)^2`` (Cochran, Sampling Techniques, section 6.4).
+
+    Args:
+        numerator: ``[examples, ...]``.
+        denominator: ``[examples]``.
+
+    Returns:
+        Two arrays of the shape of one example's numerator; the error is NaN with fewer than two examples.
+    """
+    total = denominator.sum()
+    value = numerator.sum(0) / total
+    n = int((denominator > 0).sum())
+    if n < 2:
+        return value, np.full_like(value, np.nan, dtype=np.float64)
+    weight = denominator.reshape(-1, *[1] * (numerator.ndim - 1))
+    residual = numerator - value * weight
+    return value, np.sqrt(n / (n - 1) * (residual**2).sum(0)) / total
