@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from headlens.errors import ModelError
-from headlens.patterns import install_patterns
+from headlens.patterns import call_attention
 from headlens.run import Run, StopForward, current
 
 if TYPE_CHECKING:
@@ -20,22 +24,55 @@ if TYPE_CHECKING:
 _owners = itertools.count(1)
 
 
+class _Mark:
+    """Something written on a module that a copy of the model must not carry: a deep copy is a plain model."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        return None
+
+
 @dataclass(frozen=True)
-class Where:
-    """The address of a hooked module; ``layers`` has several entries where layers share one module."""
+class Owner(_Mark):
+    """The number under which runs address an instrumented model, and its stacks."""
+
+    number: int
+    stacks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Where(_Mark):
+    """The address of a hooked module; ``layers`` has several entries where layers share one module.
+
+    Attributes:
+        owner, site, stack: as in :class:`headlens.run.Run`.
+        layers: the layers that the module serves.
+        depth: number of layers in the stack.
+        heads, d_head: how its heads lie side by side.
+    """
 
     owner: int
     site: str
     stack: str
     layers: tuple[int, ...]
+    depth: int
     heads: int
     d_head: int
 
     def layer(self, run: Run) -> int:
-        """The layer that is running now; counted per block call where one module serves many layers."""
+        """The layer that is running now; counted by block calls where one module serves many layers."""
         if len(self.layers) == 1:
             return self.layers[0]
-        return self.layers[(run.calls.get(self.stack, 1) - 1) % len(self.layers)]
+        return (_calls(run, self.stack) - 1) % self.depth
+
+
+@dataclass(frozen=True)
+class BlockAt(_Mark):
+    """The address of a block: the indices in its stack at which it is called, and the stack's depth."""
+
+    owner: int
+    stack: str
+    indices: tuple[int, ...]
+    depth: int
 
 
 def instrument(model: PreTrainedModel, sites: tuple[SitePlaces, ...]) -> int:
@@ -48,14 +85,20 @@ def instrument(model: PreTrainedModel, sites: tuple[SitePlaces, ...]) -> int:
     """
     if getattr(model, "_headlens_owner", None) is not None:
         raise ModelError("this model is open already: share the Lens that open_model gave for it")
-    owner = next(_owners)
-    model._headlens_owner = owner  # type: ignore[assignment]
-    for where, place in _addresses(owner, sites):
-        place.out_proj.register_forward_pre_hook(_at_out_proj(where))
-        install_patterns(place.attention, where)
-    install_block_calls(owner, sites)
-    model.register_forward_pre_hook(_reset_calls(owner))
-    return owner
+    number = next(_owners)
+    owner = Owner(number, tuple({site.stack for site in sites}))
+    for where, place in _addresses(number, sites):
+        place.out_proj._headlens_where = where
+        _hook_once(place.out_proj, _at_out_proj)
+        place.attention._headlens_where = where
+        _replace_call(place.attention, call_attention)
+    for at, block in _blocks(number, sites):
+        block._headlens_block = at
+        _replace_call(block, _call_block)
+    for root in (model.base_model, model):
+        root._headlens_owner = owner  # type: ignore[assignment]
+        _hook_once(root, _reset_calls)
+    return number
 
 
 def _addresses(owner: int, sites: tuple[SitePlaces, ...]) -> list[tuple[Where, Any]]:
@@ -67,91 +110,122 @@ def _addresses(owner: int, sites: tuple[SitePlaces, ...]) -> list[tuple[Where, A
             layers_of.setdefault(id(place.out_proj), []).append(layer)
         for layers in layers_of.values():
             place = site.layers[layers[0]]
-            found.append((Where(owner, site.name, site.stack, tuple(layers), place.heads, place.d_head), place))
+            depth = len(site.layers)
+            where = Where(owner, site.name, site.stack, tuple(layers), depth, place.heads, place.d_head)
+            found.append((where, place))
     return found
 
 
-def _reset_calls(owner: int) -> Callable[..., None]:
-    def reset(module: nn.Module, args: tuple[Any, ...]) -> None:  # noqa: ARG001
-        run = current(owner)
-        if run is not None:
-            run.calls.clear()
-
-    return reset
-
-
-def _at_out_proj(where: Where) -> Callable[..., tuple[Tensor, ...] | None]:
-    """Forward pre-hook of an output projection: hands out ``z``, then applies the layer's edit."""
-
-    def hook(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:  # noqa: ARG001
-        run = current(where.owner)
-        if run is None:
-            return None
-        key = (where.site, where.layer(run))
-        edit = run.edits.get(key)
-        wants = run.wants_z(key)
-        if edit is None and not wants:
-            return None
-        z = args[0].unflatten(-1, (where.heads, where.d_head))  # [..., heads * d_head] -> [..., heads, d_head]
-        if wants and run.on_z is not None:
-            run.on_z(*key, z.detach())
-        if edit is None:
-            return None
-        if edit.off is not None:
-            off = edit.off[:, None, :, None]
-            z = z.masked_fill(off, 0.0) if edit.value is None else z.where(~off, edit.value)
-        if edit.gate is not None:
-            z = z * edit.gate[:, None, :, None]
-        return (z.flatten(-2), *args[1:])
-
-    return hook
-
-
-def install_block_calls(owner: int, sites: tuple[SitePlaces, ...]) -> None:
-    """Makes blocks skippable: each block's class is replaced by a subclass whose call looks at the current run.
-
-    A forward hook cannot skip a module's work, and a replaced ``forward`` attribute would be shared by deep copies of
-    the model and lost under accelerate's dispatch; a subclass has neither trouble.
-    """
-    indices: dict[int, tuple[str, nn.Module, list[int]]] = {}
+def _blocks(owner: int, sites: tuple[SitePlaces, ...]) -> list[tuple[BlockAt, Any]]:
+    """One address per distinct block; two sites of one stack share their blocks."""
+    indices: dict[int, tuple[SitePlaces, nn.Module, dict[int, None]]] = {}
     for site in sites:
         for index, place in enumerate(site.layers):
-            _, _, found = indices.setdefault(id(place.block), (site.stack, place.block, []))
-            if index not in found:
-                found.append(index)
-    for stack, block, found in indices.values():
-        block._headlens_block = (owner, stack, tuple(found))  # type: ignore[assignment]
-        block.__class__ = _replayable(type(block))
+            indices.setdefault(id(place.block), (site, place.block, {}))[2][index] = None
+    return [
+        (BlockAt(owner, site.stack, tuple(found), len(site.layers)), block) for site, block, found in indices.values()
+    ]
 
 
-_replayable_classes: dict[type, type] = {}
+def _hook_once(module: nn.Module, hook: Callable[..., Any]) -> None:
+    """Registers a pre-hook; a deep copy of an instrumented model has it already."""
+    if hook not in module._forward_pre_hooks.values():
+        module.register_forward_pre_hook(hook)
 
 
-def _replayable(cls: type[nn.Module]) -> type[nn.Module]:
-    if cls not in _replayable_classes:
-        _replayable_classes[cls] = type(
-            cls.__name__, (cls,), {"__call__": _call_block, "__module__": cls.__module__, "_headlens_base": cls}
-        )
-    return _replayable_classes[cls]
+def _calls(run: Run, stack: str) -> int:
+    return run.calls.get((stack, threading.get_ident()), 0)
 
 
-def _call_block(self: Any, *args: Any, **kwargs: Any) -> Any:
-    owner, stack, indices = self._headlens_block
-    run = current(owner)
-    base = self._headlens_base
-    if run is None:
-        return base.__call__(self, *args, **kwargs)
-    called = run.calls.get(stack, 0)
-    run.calls[stack] = called + 1
-    index = indices[0] if len(indices) == 1 else indices[called % len(indices)]
+def _reset_calls(module: Any, args: tuple[Any, ...]) -> None:  # noqa: ARG001
+    """Forward pre-hook of the model: no block has been called yet."""
+    owner: Owner | None = module._headlens_owner
+    run = None if owner is None else current(owner.number)
+    if owner is not None and run is not None:
+        for stack in owner.stacks:
+            run.calls.pop((stack, threading.get_ident()), None)
+
+
+def _at_out_proj(module: Any, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+    """Forward pre-hook of an output projection: hands out ``z``, then applies the layer's edit."""
+    where: Where | None = module._headlens_where
+    run = None if where is None else current(where.owner)
+    if where is None or run is None:
+        return None
+    key = (where.site, where.layer(run))
+    edit = run.edits.get(key)
+    wants = run.wants_z(key)
+    if edit is None and not wants:
+        return None
+    z = args[0].unflatten(-1, (where.heads, where.d_head))  # [..., heads * d_head] -> [..., heads, d_head]
+    if wants and run.on_z is not None:
+        run.on_z(*key, z.detach())
+    if edit is None:
+        return None
+    if edit.off is not None:
+        off = edit.off[:, None, :, None]
+        z = z.masked_fill(off, 0.0) if edit.value is None else z.where(~off, edit.value)
+    if edit.gate is not None:
+        z = z * edit.gate[:, None, :, None]
+    return (z.flatten(-2), *args[1:])
+
+
+def _replace_call(module: nn.Module, around: Callable[..., Any]) -> None:
+    """Replaces the module's class by a subclass whose calls go through ``around(module, call, args, kwargs)``.
+
+    A forward hook cannot skip a module's work or see an exception, and a replaced ``forward`` attribute would be shared
+    by deep copies of the model and lost under accelerate's dispatch; a subclass has none of these troubles.
+    """
+    if all(cls.__dict__.get("_headlens_around") is not around for cls in type(module).__mro__):
+        module.__class__ = _with_call(type(module), around)
+
+
+@functools.cache
+def _with_call(cls: type[nn.Module], around: Callable[..., Any]) -> type[nn.Module]:
+    def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return around(self, cls.__call__, args, kwargs)
+
+    # The name stays: transformers and accelerate look classes up by it.
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    return type(cls.__name__, (cls,), {**names, "__call__": call, "_headlens_around": around})
+
+
+def _call_block(block: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Runs a block, or hands out the recorded output of one that is skipped."""
+    at: BlockAt | None = block._headlens_block
+    run = None if at is None else current(at.owner)
+    if at is None or run is None:
+        return call(block, *args, **kwargs)
+    called = _calls(run, at.stack)
+    run.calls[at.stack, threading.get_ident()] = called + 1
+    index = at.indices[0] if len(at.indices) == 1 else called % at.depth
     replay = run.replay
-    if replay is not None and stack in replay.outputs:
-        skipped, output = replay.outputs[stack]
+    if replay is not None and at.stack in replay.outputs:
+        skipped, output = replay.outputs[at.stack]
         if index < skipped:
             return output
-    output = base.__call__(self, *args, **kwargs)
+    output = call(block, *args, **kwargs)
     if run.on_block is not None:
-        run.on_block(stack, index, output)
-    if replay is not None and replay.stop == (stack, index):
+        run.on_block(at.stack, index, output)
+    if replay is not None and replay.stop == (at.stack, index):
         raise StopForward(output)
+    return output
+
+
+def repeat_rows(output: Any, rows: int, times: int) -> Any:
+    """A block's output for ``rows`` examples, as it would be for the rows ``times`` times over (``Batch.repeat``).
+
+    Tensors that do not depend on the examples (T5's position bias has one row for all) stay as they are.
+
+    Args:
+        output: what ``Run.on_block`` gave: a tensor, or a tuple of tensors and other things.
+        rows: number of rows it was computed for.
+        times: number of copies.
+    """
+    if isinstance(output, torch.Tensor):
+        if output.dim() == 0 or output.shape[0] != rows:
+            return output
+        return output.repeat(times, *[1] * (output.dim() - 1))
+    if isinstance(output, (tuple, list)):
+        return type(output)(repeat_rows(part, rows, times) for part in output)
     return output

@@ -15,7 +15,6 @@ from headlens.errors import DataError, ModelError
 from headlens.heads import HeadSet, LayerShape, SiteShape, Topology
 from headlens.instrument import instrument
 from headlens.models.families import family_of
-from headlens.patterns import use_own_attention
 from headlens.run import Edit, Run, StopForward, running
 from headlens.switches import off_mask
 
@@ -83,7 +82,6 @@ class Lens:
         self.adapter = adapter
         self.notes: tuple[str, ...] = (*loaded.notes, *((adapter.note,) if adapter.note else ()))
         self.model.eval().requires_grad_(False)
-        use_own_attention(self.model)
         self.sites: tuple[SitePlaces, ...] = adapter.sites(self.model)
         if not any(site.layers for site in self.sites):
             raise ModelError(f"{type(self.model).__name__} has no attention heads to look at")
@@ -216,7 +214,9 @@ def _shape(site: SitePlaces, labels: Mapping[str, Any] | None) -> SiteShape:
         kv_original = place.kv_heads if cut is None else int(cut["kv_original"])
         heads = tuple(range(original)) if cut is None else tuple(cut["heads"])
         if len(heads) != place.heads:
-            raise ModelError(f"headlens.json names {len(heads)} heads in {site.name} layer {index}, found {place.heads}")
+            raise ModelError(
+                f"headlens.json names {len(heads)} heads in {site.name} layer {index}, found {place.heads}"
+            )
         kv_of = tuple(head * kv_original // original for head in range(original))
         layers.append(LayerShape(heads, original, kv_of, place.d_head, place.kv_heads, place.causal))
     return SiteShape(site.name, tuple(layers))

@@ -87,7 +87,12 @@ def reference(values: Tensor, batch: Batch) -> Tensor:
     """What ``drift`` compares with: log-probabilities at scored positions ``[n, classes]``, or embeddings ``[rows, d]``."""
     if batch.targets is None:
         return pooled(values, batch)
-    return values[batch.targets != IGNORE].float().log_softmax(-1)
+    return at_least_float32(values[batch.targets != IGNORE]).log_softmax(-1)
+
+
+def at_least_float32(values: Tensor) -> Tensor:
+    """Half precision is widened before any logarithm; float32 and float64 stay as they are."""
+    return values if values.dtype in (torch.float32, torch.float64) else values.float()
 
 
 def pooled(hidden: Tensor, batch: Batch) -> Tensor:
@@ -119,7 +124,7 @@ def sums(metric: Metric, values: Tensor, batch: Batch, clean: Tensor | None = No
     step = max(1, _CHUNK_BYTES // (4 * values.shape[-1]))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        logits = values[rows[part], position[part]].float()
+        logits = at_least_float32(values[rows[part], position[part]])
         per_token = _per_token(metric, logits, target[part], None if clean is None else clean[part])
         found = found.index_add(0, rows[part], per_token.double())
     return found, count

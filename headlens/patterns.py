@@ -1,120 +1,123 @@
 """Attention patterns for one context, without changing what the model computes.
 
-Models keep their default attention. Where that is ``sdpa`` (which gives no weights), the model is switched *once*,
-before anyone shares it, to an attention function of our own that calls the same sdpa kernel on the same arguments; only
-when the current run asks for a layer's pattern does it also compute the weights that the kernel applied. The model's
-output still comes from sdpa, so asking for patterns changes no bit of it.
+Models keep their default attention. Where that is ``sdpa``, which gives no weights, the arguments of the kernel's call
+are read while an attention module runs whose pattern the current run asks for, and the weights that the kernel applies
+are computed beside it. Where a module computes its weights anyway (eager families) they are taken from its output. The
+model's configuration and its output are never touched, so asking for patterns changes no bit of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
+from torch.overrides import TorchFunctionMode
 
+from headlens.errors import ModelError
 from headlens.run import current
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-    from transformers import PreTrainedModel
+    from torch import Tensor
 
     from headlens.instrument import Where
 
-IMPLEMENTATION = "headlens_sdpa"
+_SDPA = torch.nn.functional.scaled_dot_product_attention
+SOFTMAX: frozenset[Any] = frozenset({torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax})
 
 
-def attention_forward(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
-) -> tuple[Tensor, Tensor | None]:
-    """sdpa, which also hands out the pattern where the current run asks for it."""
-    where: Where | None = getattr(module, "_headlens_where", None)
-    run = None if where is None else current(where.owner)
-    if run is not None and where is not None and run.on_pattern is not None:
-        place = (where.site, where.layer(run))
-        if run.wants_pattern(place):
-            run.on_pattern(*place, sdpa_pattern(module, query, key, attention_mask, **kwargs))
-    return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
+class KernelSpy(TorchFunctionMode):
+    """Sees the torch calls that this thread makes inside the ``with`` block; passes them on as they are.
 
-
-# The mask function must be registered under the same name: without it transformers makes no causal mask, silently.
-AttentionInterface.register(IMPLEMENTATION, attention_forward)
-AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
-
-
-def use_own_attention(model: PreTrainedModel) -> None:
-    """Switches a freshly loaded model from sdpa to our function; models with another default keep theirs.
-
-    To be called before the model is shared: changing the implementation under a running forward gives wrong results.
+    Attributes:
+        patterns: one pattern ``[rows, heads, query, key]`` for each call of the sdpa kernel.
+        softmaxes: outputs of softmax calls, for modules that neither call the kernel nor return their weights.
     """
-    if model.config._attn_implementation == "sdpa":
-        model.set_attn_implementation(IMPLEMENTATION)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patterns: list[Tensor] = []
+        self.softmaxes: list[Tensor] = []
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Called in place of each torch function; the mode is off while it runs."""
+        kwargs = kwargs or {}
+        output = func(*args, **kwargs)
+        if func is _SDPA:
+            self.patterns.append(sdpa_pattern(*args, **kwargs))
+        elif func in SOFTMAX:
+            self.softmaxes.append(output)
+        return output
 
 
 @torch.no_grad()
 def sdpa_pattern(
-    module: nn.Module,
     query: Tensor,
     key: Tensor,
-    attention_mask: Tensor | None,
-    scaling: float | None = None,
-    is_causal: bool | None = None,
-    position_bias: Tensor | None = None,
-    **_: Any,
+    value: Tensor,  # noqa: ARG001 - same signature as the kernel
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,  # noqa: ARG001
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
-    """The weights that sdpa applies to the values, float32 ``[rows, heads, query, key]``.
+    """The weights that ``scaled_dot_product_attention`` applies to the values for the same arguments.
 
-    ``softmax(scaling * query @ key^T + position_bias + mask)`` with the same defaults as sdpa: no mask means a causal
-    one where the module is causal, a boolean mask says what is visible, a float mask is added.
+    ``softmax(scale * query @ key^T + mask)``: a boolean mask says what is visible, a float mask is added. As in the
+    kernel, a query that sees nothing gets weights of 0 everywhere.
+
+    Returns:
+        float32 ``[rows, heads, query, key]``.
     """
     query, key = query.float(), key.float()
-    key = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)  # GQA: one key head serves several queries
-    scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
-    if position_bias is not None:
-        scores = scores + position_bias
-    lowest = torch.finfo(scores.dtype).min
-    if attention_mask is None:
-        queries, keys = scores.shape[-2:]
-        if queries > 1 and (getattr(module, "is_causal", True) if is_causal is None else is_causal):
-            visible = torch.ones(queries, keys, dtype=torch.bool, device=scores.device).tril()
-            scores = scores.masked_fill(~visible, lowest)
-    elif attention_mask.dtype == torch.bool:
-        scores = scores.masked_fill(~attention_mask, lowest)
-    else:
-        scores = scores + attention_mask
-    return scores.softmax(-1)
+    if enable_gqa:
+        key = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)  # one key head serves several queries
+    scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        visible = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        scores = scores.masked_fill(~visible, -torch.inf)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -torch.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask.float()
+    return scores.softmax(-1).nan_to_num(0.0)
 
 
-def install_patterns(attention: nn.Module, where: Where) -> None:
-    """Marks an attention module with its address; modules that return weights are read by a forward hook."""
-    attention._headlens_where = where  # type: ignore[assignment]
-    attention.register_forward_hook(_from_output(where))
+def call_attention(module: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Runs an attention module; hands out its pattern where the current run asks for it."""
+    where: Where | None = module._headlens_where
+    run = None if where is None else current(where.owner)
+    if where is None or run is None or run.on_pattern is None:
+        return call(module, *args, **kwargs)
+    key = (where.site, where.layer(run))
+    if not run.wants_pattern(key):
+        return call(module, *args, **kwargs)
+    with KernelSpy() as spy:
+        output = call(module, *args, **kwargs)
+    run.on_pattern(*key, pattern_of(spy, output, where.heads, type(module).__name__))
+    return output
 
 
-def _from_output(where: Where) -> Callable[..., None]:
-    """Forward hook for attention modules that compute their weights anyway (eager families)."""
+def pattern_of(spy: KernelSpy, output: Any, heads: int, name: str) -> Tensor:
+    """The one pattern of an attention module that has just run, float32 ``[rows, heads, query, key]``.
 
-    def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        run = current(where.owner)
-        if run is None or run.on_pattern is None or _uses_interface(module):
-            return
-        place = (where.site, where.layer(run))
-        if run.wants_pattern(place):
-            run.on_pattern(*place, _weights_in(output, where.heads).detach().float())
-
-    return hook
-
-
-def _uses_interface(module: nn.Module) -> bool:
-    return getattr(getattr(module, "config", None), "_attn_implementation", None) == IMPLEMENTATION
+    Raises:
+        ModelError: the module showed no weights, or more than one set of them.
+    """
+    found = spy.patterns or _weights_in(output, heads) or [w for w in spy.softmaxes if w.dim() in (3, 4)]
+    if len(found) != 1:
+        raise ModelError(f"{name}: {len(found) or 'no'} attention patterns in one call, so none can be shown")
+    pattern = found[0].detach().float()
+    # One query of a GQA layer arrives as [rows, kv_heads, heads in the group, key]; some as [rows * heads, query, key].
+    rows = pattern.shape[0] if pattern.dim() == 4 else pattern.shape[0] // heads
+    return pattern.reshape(rows, heads, -1, pattern.shape[-1])
 
 
-def _weights_in(output: Any, heads: int) -> Tensor:
+def _weights_in(output: Any, heads: int) -> list[Tensor]:
     """The last 4-d tensor with one slice a head: attention modules return (output, ..., weights)."""
+    if not isinstance(output, tuple):
+        return []
     tensors = [t for t in output[1:] if isinstance(t, torch.Tensor) and t.dim() == 4 and t.shape[1] == heads]
-    if not tensors:
-        raise LookupError("the attention module returned no weights")
-    return tensors[-1]
+    return tensors[-1:]

@@ -60,7 +60,8 @@ class Run:
         pattern_of: the layers whose pattern is wanted; None for all.
         replay: prefix reuse.
         on_block: called with (stack, index, output of the block) after a block was computed.
-        calls: blocks called so far in this forward, by stack (shared weights: one module, many calls).
+        calls: blocks called so far in this forward, by (stack, thread): where weights are shared, one module has many
+            calls, and one run may be used by several threads.
     """
 
     edits: Mapping[LayerKey, Edit] = field(default_factory=dict)
@@ -70,7 +71,7 @@ class Run:
     pattern_of: frozenset[LayerKey] | None = None
     replay: Replay | None = None
     on_block: Callable[[str, int, Any], None] | None = None
-    calls: dict[str, int] = field(default_factory=dict)
+    calls: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def wants_z(self, key: LayerKey) -> bool:
         """Whether ``z`` of this layer is to be handed out."""

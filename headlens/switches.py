@@ -111,7 +111,7 @@ def gather(
         return found
     if ablation == "resample":
         found.partner = partners(data, seed)
-    collector = _Collector(found, len(data))
+    collector = ZCollector(found, len(data))
     batches = data.batches(batch_size)
     for done, batch in enumerate(batches):
         collector.batch = batch
@@ -123,7 +123,7 @@ def gather(
     return found
 
 
-class _Collector:
+class ZCollector:
     """Receives ``z`` layer by layer; sums it (mean) or keeps each example's own positions (resample)."""
 
     def __init__(self, into: Replacements, examples: int) -> None:

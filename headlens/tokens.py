@@ -1,51 +1,34 @@
 """Token labels that a person can read, for any tokenizer and any script.
 
-A tokenizer's own pieces (``Ġcat``, ``▁cat``, ``##ing``, ``ä½``) are storage, not text. The readable form is asked from the tokenizer's
-own decoder, so that no family is named here:
+A tokenizer's own pieces (``Ġcat``, ``▁cat``, ``##ing``, ``ä½``) are storage, not text. The readable form is asked from
+the tokenizer's own decoder, so that no family is named here:
 
-* a decoder that turns ``Ġ`` into a space is *byte-level*: its pieces stand for bytes, and so do the ``<0xE4>`` pieces of a decoder with
-  byte fallback. Bytes are put together to characters over the whole run of tokens.
+* a decoder that turns ``Ġ`` into a space is *byte-level*: its pieces stand for bytes, and so do the ``<0xE4>`` pieces
+  of a decoder with byte fallback. Bytes are put together to characters over the whole run of tokens.
 * any other piece contributes what the decoded text gains when the piece is put after the one before it.
 
-A character whose bytes are spread over k tokens is shown in each of them with its share: ``你¹⁄₃``, ``你²⁄₃``, ``你³⁄₃``.
+A character whose bytes are spread over k tokens is shown in each of them with its share: ``你¹⁄₃``, ``你²⁄₃``,
+``你³⁄₃``.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _VISIBLE = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x7f": "␡", " ": "␣"}
-_NAMES = {
-    "\u00a0": "NBSP",
-    "\u00ad": "SHY",
-    "\u200b": "ZWSP",
-    "\u200c": "ZWNJ",
-    "\u200d": "ZWJ",
-    "\u200e": "LRM",
-    "\u200f": "RLM",
-    "\u202a": "LRE",
-    "\u202b": "RLE",
-    "\u202c": "PDF",
-    "\u202d": "LRO",
-    "\u202e": "RLO",
-    "\u2066": "LRI",
-    "\u2067": "RLI",
-    "\u2068": "FSI",
-    "\u2069": "PDI",
-    "\u2060": "WJ",
-    "\ufe0e": "VS15",
-    "\ufe0f": "VS16",
-    "\ufeff": "BOM",
-}
-# These shape the character before them (emoji sequences, Persian words), so after a visible character they stay as they are.
+_NAMES = {"\u00a0": "NBSP", "\u200b": "ZWSP", "\u200c": "ZWNJ", "\u200d": "ZWJ", "\ufe0f": "VS16", "\ufeff": "BOM"}
+_UNSEEN_CATEGORIES = frozenset(["Cc", "Cf", "Cn", "Co", "Cs", "Zs", "Zl", "Zp"])
+# These shape the character before them (emoji sequences, Persian words): after a visible character they stay.
 _JOINERS = frozenset("\u200c\u200d\ufe0e\ufe0f")
 # Letters by Unicode category that nevertheless draw nothing: the Hangul fillers and the empty Braille cell.
 _BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800")
@@ -57,14 +40,15 @@ class TokenLabel:
 
     Attributes:
         text: Readable, never empty, without the leading space. Newline is ``⏎``, tab ``⇥``, a space that is not just
-            the one before a word ``␣``; other invisible characters are named, ``[ZWSP]`` or ``[U+2028]``; bytes that belong to no
-            character are ``<0xE4>``; a combining mark that starts a token sits on ``◌``; a character spread over tokens carries its share, ``你¹⁄₃``.
+            the one before a word ``␣``; other invisible characters are named, ``[ZWSP]`` or ``[U+2028]``; bytes of no
+            character are ``<0xE4>``; a combining mark that starts a token sits on ``◌``; a character spread over
+            tokens carries its share, ``你¹⁄₃``.
         id: The token's id.
         raw: The tokenizer's own piece ("" where the vocabulary has none for this id).
         is_special: Whether it is a special token such as ``[CLS]`` or ``<|endoftext|>``.
         starts_word: Whether one space stands before ``text`` in the decoded text.
-        surface: The exact characters this token adds to the decoded text. A shared character belongs to its first token;
-            special tokens and bytes of no character add nothing. Joined, the surfaces are the text.
+        surface: The exact characters this token adds to the decoded text. A shared character belongs to its first
+            token; special tokens and bytes of no character add nothing. Joined, the surfaces are the text.
         note: A few words where the text needs them ("part 1 of 3 of the character 你"), else "".
     """
 
@@ -95,18 +79,25 @@ def readable_tokens(tokenizer: Any, ids: Sequence[int]) -> list[TokenLabel]:
     decoder = _Decoder(tokenizer, frozenset(added))
     labels: list[TokenLabel] = []
     run: list[tuple[int, str]] = []
+    before: str | None = None  # the piece before the run, once the text has begun
     for number, piece in zip(numbers, pieces, strict=True):
         if piece is not None and number not in special:
             run.append((number, piece))
             continue
-        labels += _label_run(decoder, run)
+        labels += _label_run(decoder, run, before)
+        if run or before is not None or number == getattr(tokenizer, "unk_token_id", None):
+            before = piece
         run = []
-        if piece is None:
-            labels.append(TokenLabel(f"[id {number}]", number, "", note="not in the vocabulary"))
-        else:
-            # Some vocabularies write the spaces of a special token's name in their own way (<|begin▁of▁sentence|>).
-            labels.append(TokenLabel(visible(piece.replace("▁", " ")), number, piece, is_special=True))
-    return labels + _label_run(decoder, run)
+        labels.append(_lone_label(number, piece))
+    return labels + _label_run(decoder, run, before)
+
+
+def _lone_label(number: int, piece: str | None) -> TokenLabel:
+    """Label of a special token, or of an id that the vocabulary does not have."""
+    if piece is None:
+        return TokenLabel(f"[id {number}]", number, "", note="not in the vocabulary")
+    # Some vocabularies write the spaces of a special token's name in their own way (<|begin▁of▁sentence|>).
+    return TokenLabel(visible(piece.replace("▁", " ")), number, piece, is_special=True)
 
 
 def visible(text: str) -> str:
@@ -124,11 +115,7 @@ def visible(text: str) -> str:
             out.append(char)
         elif char in _NAMES:
             out.append(f"[{_NAMES[char]}]")
-        elif (
-            char in _BLANK
-            or char == "\ufffd"
-            or unicodedata.category(char) in {"Cc", "Cf", "Cn", "Co", "Cs", "Zs", "Zl", "Zp"}
-        ):
+        elif char in _BLANK or char == "\ufffd" or unicodedata.category(char) in _UNSEEN_CATEGORIES:
             out.append(f"[U+{ord(char):04X}]")
         elif not after_visible and unicodedata.category(char).startswith("M"):
             out.append("◌" + char)
@@ -155,7 +142,7 @@ class _Decoder:
     def is_byte(self, piece: str) -> bool:
         return self._byte_fallback and _BYTE_PIECE.fullmatch(piece) is not None
 
-    def content(self, run: Sequence[tuple[int, str]]) -> list[bytes]:
+    def content(self, run: Sequence[tuple[int, str]], before: str | None) -> list[bytes]:
         """UTF-8 bytes that each (id, piece) of a run without special tokens adds to the text."""
         out: list[bytes] = []
         pending_space = b""
@@ -171,7 +158,7 @@ class _Decoder:
             elif self.is_byte(piece):
                 out.append(bytes([int(piece[3:5], 16)]))
             else:
-                out.append(self._gain(run[index - 1][1] if index else None, piece).encode("utf-8", "surrogatepass"))
+                out.append(self._gain(run[index - 1][1] if index else before, piece).encode("utf-8", "surrogatepass"))
         return out
 
     def _gain(self, before: str | None, piece: str) -> str:
@@ -186,7 +173,7 @@ class _Decoder:
 
 @cache
 def _byte_of_char() -> dict[str, int]:
-    """The byte-level alphabet: printable Latin-1 characters stand for their own byte, the others for U+0100, U+0101, ... in order."""
+    """The byte-level alphabet: a printable Latin-1 character is its own byte, the others are U+0100, U+0101, ..."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
@@ -225,18 +212,16 @@ def _characters(data: bytes) -> list[_Character]:
     return out
 
 
-def _label_run(decoder: _Decoder, run: Sequence[tuple[int, str]]) -> list[TokenLabel]:
-    """Labels of consecutive tokens none of which is special."""
-    contents = decoder.content(run)
-    bounds = [0]
-    for content in contents:
-        bounds.append(bounds[-1] + len(content))
-    characters = _characters(b"".join(contents))
-    owners = [[i for i in range(len(run)) if bounds[i] < c.stop and bounds[i + 1] > c.start] for c in characters]
+def _label_run(decoder: _Decoder, run: Sequence[tuple[int, str]], before: str | None) -> list[TokenLabel]:
+    """Labels of consecutive tokens none of which is special; ``before`` is the piece in front of them, if any."""
+    contents = decoder.content(run, before)
+    stops = list(accumulate(len(content) for content in contents))
     parts: list[list[tuple[_Character, int, int]]] = [[] for _ in run]
-    for character, owner in zip(characters, owners, strict=True):
-        for place, token in enumerate(owner):
-            parts[token].append((character, place + 1, len(owner)))
+    for character in _characters(b"".join(contents)):
+        first, last = bisect_right(stops, character.start), bisect_right(stops, character.stop - 1)
+        owners = [i for i in range(first, last + 1) if contents[i]]
+        for place, token in enumerate(owners, start=1):
+            parts[token].append((character, place, len(owners)))
     return [_label(number, piece, mine) for (number, piece), mine in zip(run, parts, strict=True)]
 
 

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 Kind = Literal["text", "pairs", "labelled", "images"]
 Split = Literal["score", "held-out", "all"]
 
+COLUMNS: Mapping[Kind, str] = MappingProxyType(
+    {"text": "text", "pairs": "source,target", "labelled": "text[,text_pair],label", "images": "image,label"}
+)
+"""The columns that hold each kind of data, as told to users."""
 
-@dataclass(frozen=True)
+KINDS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
+    {
+        "causal-lm": ("text",),
+        "masked-lm": ("text",),
+        "embedding": ("text",),
+        "seq2seq": ("pairs",),
+        "text-classification": ("labelled",),
+        "image-classification": ("images",),
+    }
+)
+"""Which kinds of data each model task takes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Example:
     """One example; which fields are set depends on the kind of the data set.
 

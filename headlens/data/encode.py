@@ -270,4 +270,3 @@ class _Encoder:
             shown = ", ".join(f"{i} ({name})" for name, i in list(names.items())[:8])
             raise DataError(f"{where}: label {text!r} is not one of the model's {classes} classes: {shown}")
         return number
-

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headlens.errors import ModelError
 from headlens.models.folders import has_tokenizer, read_config, tensor_header, weight_files
@@ -132,7 +132,7 @@ def _convert(gguf: Path, folder: Path) -> None:
             # two copies at the worst moment: the file's tensors and the model's
             check_fits(name, 2 * required_bytes(parameter_count(config, cls), torch.float32))
             tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=name, local_files_only=True)
-            model, info = cls.from_pretrained(
+            opened: Any = cls.from_pretrained(
                 source,
                 config=config,
                 gguf_file=name,
@@ -141,6 +141,7 @@ def _convert(gguf: Path, folder: Path) -> None:
                 local_files_only=True,
                 output_loading_info=True,
             )
+            model, info = opened
             if info["missing_keys"]:
                 missing = sorted(info["missing_keys"])
                 raise ModelError(f"{gguf} lacks {len(missing)} of the model's weights, such as {missing[0]}")
@@ -171,8 +172,9 @@ def _plain_copy(model: PreTrainedModel) -> PreTrainedModel:
 @contextmanager
 def _without_bar() -> Iterator[None]:
     """Silence the one progress bar in transformers' GGUF reader that its own switch does not reach."""
-    from transformers import modeling_gguf_pytorch_utils as reader
+    from transformers import modeling_gguf_pytorch_utils
 
+    reader: Any = modeling_gguf_pytorch_utils
     original = reader.tqdm
     reader.tqdm = functools.partial(original, disable=True)
     try:

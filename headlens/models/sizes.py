@@ -57,7 +57,7 @@ def _layer_counts(raw: dict[str, Any], prefix: str = "") -> list[tuple[str, int]
     for key, value in raw.items():
         if isinstance(value, dict):
             found += _layer_counts(value, f"{prefix}{key}.")
-        elif "layer" in key and isinstance(value, int):
+        elif "layer" in str(key) and isinstance(value, int):
             found.append((prefix + key, value))
     return found
 

@@ -121,7 +121,9 @@ class Family:
         d_head = self.d_head(attention, model)
         width = in_features(out_proj)
         if d_head < 1 or width % d_head:
-            raise ModelError(f"{type(model).__name__}: {site.out_proj} of width {width} does not hold heads of {d_head}")
+            raise ModelError(
+                f"{type(model).__name__}: {site.out_proj} of width {width} does not hold heads of {d_head}"
+            )
         heads = width // d_head
         return Place(
             block, attention, out_proj, heads, self.kv_heads(attention, model, heads), d_head, self.causal(model, site)

@@ -9,5 +9,17 @@ class Llama(Family):
     """Llama, SmolLM, Mistral, Qwen2, Qwen3, Gemma and alike (GQA, MQA, decoupled ``head_dim``)."""
 
     name = "Llama-like"
-    model_types = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "olmo", "olmo2", "granite", "smollm3")
+    model_types = (
+        "llama",
+        "mistral",
+        "qwen2",
+        "qwen3",
+        "gemma",
+        "gemma2",
+        "phi3",
+        "olmo",
+        "olmo2",
+        "granite",
+        "smollm3",
+    )
     stacks = (StackSpec("self", "layers", (SiteSpec("self", "self_attn", "self_attn.o_proj", causal=True),)),)

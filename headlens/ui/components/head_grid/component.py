@@ -93,4 +93,8 @@ def head_grid(
         on_active_change=lambda: look_changed("active"),
         on_pinned_change=lambda: look_changed("pinned"),
     )
-    return GridView(active=parse_label(result.get("active"), drawn), pinned=parse_label(result.get("pinned"), drawn))
+    sent = result.get("pinned")
+    return GridView(
+        active=parse_label(result.get("active"), drawn),
+        pinned=parse_label({"label": pinned} if sent is None else sent, drawn),
+    )

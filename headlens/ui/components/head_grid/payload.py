@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headlens.ui.components.head_grid.scale import Scale, format_score
+from headlens.ui.components.head_grid.scale import Scale, format_error, format_score
 
 FloatArray = NDArray[np.floating[Any]]
 Mode = Literal["map", "switch"]
@@ -172,7 +172,7 @@ def _grid_payload(grid: GridData, rank: Mapping[str, int]) -> dict[str, Any]:
         "heads": [len(row) for row in rows],
         "gone": [grid.label(*place) for place in grid.places() if grid.is_gone(*place)],
         "text": [[_text(grid.scores, place) for place in row] for row in rows],
-        "sem": None if grid.sem is None else [[_text(grid.sem, place) for place in row] for row in rows],
+        "sem": None if grid.sem is None else [[_error(grid, place) for place in row] for row in rows],
         "rank": [[rank.get(grid.label(*place)) for place in row] for row in rows],
         "roles": {label: text for label, text in grid.roles.items() if text},
     }
@@ -181,6 +181,13 @@ def _grid_payload(grid: GridData, rank: Mapping[str, int]) -> dict[str, Any]:
 def _text(values: FloatArray, place: tuple[int, int]) -> str | None:
     value = float(values[place])
     return format_score(value) if np.isfinite(value) else None
+
+
+def _error(grid: GridData, place: tuple[int, int]) -> str | None:
+    text = _text(grid.scores, place)
+    if text is None or grid.sem is None or not np.isfinite(grid.sem[place]):
+        return None
+    return format_error(float(grid.sem[place]), text)
 
 
 def _scale_payload(scale: Scale) -> dict[str, Any]:

@@ -51,7 +51,9 @@ def robust_scale(
 
     Args:
         scores: one array ``[layer, head]`` a site, any unit; NaN (pending or gone) is left out.
-        kind: see :class:`Scale`. ``diverging`` limits are symmetric around 0, so that equal sizes get equal strength.
+        kind: see :class:`Scale`. ``diverging`` limits are symmetric around 0, so that equal sizes get equal strength;
+            ``sequential`` ones start at 0 when the smallest scores are not negative and near it (a tenth of the
+            largest), so that pale means "about nothing".
         unit: written in the legend.
         tail: share of the scores cut off at each end (``sequential``), or of the absolute scores at the
             upper end (``diverging``).
@@ -66,19 +68,30 @@ def robust_scale(
         raise ValueError(f"tail must be in [0, 0.5), got {tail}")
     flat = np.concatenate([np.asarray(s, dtype=float).ravel() for s in scores]) if len(scores) else np.empty(0)
     flat = flat[np.isfinite(flat)]
-    if kind == "diverging":
-        bound = float(np.quantile(np.abs(flat), 1 - tail)) if flat.size else 1.0
-        if bound <= 0:
-            bound = float(np.abs(flat).max()) or 1.0
-        low, high = -bound, bound
-    else:
-        low, high = (float(np.quantile(flat, q)) for q in (tail, 1 - tail)) if flat.size else (0.0, 1.0)
-        if low >= high and flat.size:
-            low, high = float(flat.min()), float(flat.max())
-        if low >= high:
-            room = abs(low) * 0.1 or 1.0
-            low, high = low - room, high + room
+    low, high = _diverging_limits(flat, tail) if kind == "diverging" else _sequential_limits(flat, tail)
     return Scale(kind, low, high, unit, bool((flat < low).any()), bool((flat > high).any()))
+
+
+def _diverging_limits(flat: NDArray[np.floating[Any]], tail: float) -> tuple[float, float]:
+    sizes = np.abs(flat)
+    bound = float(np.quantile(sizes, 1 - tail)) if sizes.size else 1.0
+    if bound == 0:
+        bound = float(sizes.max()) or 1.0
+    return -bound, bound
+
+
+def _sequential_limits(flat: NDArray[np.floating[Any]], tail: float) -> tuple[float, float]:
+    if not flat.size:
+        return 0.0, 1.0
+    low, high = float(np.quantile(flat, tail)), float(np.quantile(flat, 1 - tail))
+    if low >= high:
+        low, high = float(flat.min()), float(flat.max())
+    if flat.min() >= 0 and low < 0.1 * high:
+        low = 0.0
+    if low >= high:
+        room = abs(low) * 0.1 or 1.0
+        low, high = low - room, high + room
+    return low, high
 
 
 def format_score(value: float) -> str:
@@ -103,3 +116,22 @@ def format_score(value: float) -> str:
     else:
         digits = 4 if size < 10 else max(0, 3 - math.floor(math.log10(size)))
     return f"{value + 0.0:.{digits}f}"
+
+
+def format_error(error: float, score: str) -> str:
+    """Write a standard error with as many decimals as its score.
+
+    Args:
+        error: finite, not negative, same unit as the score.
+        score: the score as :func:`format_score` wrote it.
+
+    Returns:
+        The error with the score's decimals; by itself (:func:`format_score`) if that would leave only zeros.
+
+    Raises:
+        ValueError: NaN or infinite.
+    """
+    if "e" in score or not math.isfinite(error):
+        return format_score(error)
+    text = f"{error:.{len(score.partition('.')[2])}f}"
+    return text if float(text) or not error else format_score(error)

@@ -1,0 +1,66 @@
+"""Where a model lies on this machine: a catalogue name, a path or a hub id, turned into a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from headlens.errors import ModelError
+from headlens.models import catalogue, folders, hub
+from headlens.models.catalogue import Source
+
+GGUF_NOTE = "read from a GGUF file: its weights, quantised or not, were turned into float32"
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where a model lies on this machine, before anything of it is read."""
+
+    path: Path
+    title: str
+    source: Source
+    notes: tuple[str, ...] = ()
+
+
+def locate(name: str) -> Located:
+    """Find a model's folder, converting or downloading it when needed.
+
+    Raises:
+        ModelError: nothing of that name, or it cannot be fetched.
+    """
+    entry = catalogue.find(name)
+    if entry is not None and entry.source == "package":
+        from headlens.models.packaged import open_packaged
+
+        return Located(open_packaged(name), entry.title, "package", (entry.note,))
+    if entry is not None and entry.source == "zoo":
+        return Located(catalogue.zoo_dir() / name, entry.title, "zoo", (entry.note,) if entry.note else ())
+    path = Path(name).expanduser()
+    if path.exists() and (path.is_file() or entry is None or (path / folders.CONFIG).is_file()):
+        return _locate_path(path)
+    if entry is None and not hub.is_repo_id(name):
+        looks_like_path = name.startswith((".", "~", "/")) or "\\" in name or name.endswith(".gguf")
+        what = "there is no file or folder" if looks_like_path else "unknown model"
+        raise ModelError(f"{what} {name!r}: {catalogue.suggest(name)}")
+    ids = entry.hub_ids if entry else (name,)
+    cached = next((folder for repo in ids if (folder := hub.cached_snapshot(repo))), None)
+    return Located(cached or hub.resolve(ids[0] if entry else name), entry.title if entry else name, "hub")
+
+
+def _locate_path(path: Path) -> Located:
+    """A folder with config.json, a folder with one GGUF file, or a GGUF file."""
+    gguf = path if path.suffix.lower() == ".gguf" else None
+    if path.is_file() and gguf is None:
+        raise ModelError(f"{path} is a file, not a model; give the folder that holds config.json, or a .gguf file")
+    if path.is_dir():
+        found = sorted(path.glob("*.gguf"))
+        has_weights = any(path.glob("*.safetensors")) or (path / folders.INDEX).is_file()
+        if not found or ((path / folders.CONFIG).is_file() and has_weights):
+            return Located(path, path.resolve().name, "local")
+        if len(found) > 1:
+            raise ModelError(f"{path} holds {len(found)} GGUF files; give one of them, such as {found[0]}")
+        gguf = found[0]
+    from headlens.models.conversion import converted
+
+    assert gguf is not None
+    return Located(converted(gguf), gguf.stem, "local", (GGUF_NOTE,))
