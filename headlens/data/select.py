@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, get_args
 from headlens.data.builtin import default_set, index, read_builtin
 from headlens.data.dataset import COLUMNS, KINDS, DataSet, Example, Split
 from headlens.data.readers import ENDINGS, read_file
+from headlens.data.rows import shorten
 from headlens.errors import DataError
 
 if TYPE_CHECKING:
@@ -107,14 +108,20 @@ def _path(spec: str, task: str) -> Path:
         path = Path(spec).expanduser()
     except RuntimeError as error:
         raise DataError(f"{spec}: no home folder is known for that user; give the full path") from error
-    if path.suffix.lower() in ENDINGS or len(path.parts) > 1 or (spec and "\0" not in spec and path.exists()):
+    try:
+        exists = bool(spec) and path.exists()
+    except (OSError, ValueError):  # a whole text, say: too long, or with a NUL character
+        exists = False
+    if exists or path.suffix.lower() in ENDINGS or len(path.parts) > 1:
         return path
     sets = index()
     close = difflib.get_close_matches(spec.lower(), [entry.name for entry in sets], n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     names = ", ".join(entry.name for entry in sets if task in entry.tasks) or "none"
     files = "/".join(ENDINGS)
-    raise DataError(f"unknown data set {spec!r}; {hint}sets for {task} models: {names}; or a path to a {files} file")
+    raise DataError(
+        f"unknown data set {shorten(spec)!r}; {hint}sets for {task} models: {names}; or a path to a {files} file"
+    )
 
 
 def _fit(data: DataSet, task: str) -> DataSet:
@@ -153,6 +160,7 @@ def live_set(lens: Lens, data: DataSet | None = None, *, tokens: int = LIVE_TOKE
     from headlens.data.encode import EncodedData, encode
 
     chosen = data or load_data(None, task=lens.task, default_split="held-out")
+    chosen = replace(chosen, examples=chosen.examples[:tokens])  # each has a token at least
     whole = encode(lens, chosen)
     kept: list[Encoded] = []
     left = tokens

@@ -124,7 +124,7 @@ def _convert(gguf: Path, folder: Path) -> None:
 
     source, name = str(gguf.parent), gguf.name
     try:
-        with quiet(), _without_bar():
+        with quiet(), _eased_reading():
             config = AutoConfig.from_pretrained(source, gguf_file=name, local_files_only=True)
             _, cls = task_of(config)
             import torch
@@ -170,14 +170,28 @@ def _plain_copy(model: PreTrainedModel) -> PreTrainedModel:
 
 
 @contextmanager
-def _without_bar() -> Iterator[None]:
-    """Silence the one progress bar in transformers' GGUF reader that its own switch does not reach."""
+def _eased_reading() -> Iterator[None]:
+    """Make transformers' GGUF reader silent and quicker for the length of a conversion.
+
+    It has one progress bar that transformers' own switch does not reach. It also parses the file three times and
+    builds the table of tensor names once per submodule; both are pure functions of their arguments, so they are
+    remembered here (measured on SmolLM2: half the time).
+    """
+    import gguf
     from transformers import modeling_gguf_pytorch_utils
 
-    reader: Any = modeling_gguf_pytorch_utils
-    original = reader.tqdm
-    reader.tqdm = functools.partial(original, disable=True)
+    # Looked up by name, so that a release without one of them only loses the ease.
+    changes: list[tuple[Any, str, Any]] = [
+        (modeling_gguf_pytorch_utils, "tqdm", lambda bar: functools.partial(bar, disable=True)),
+        (gguf, "GGUFReader", functools.lru_cache(maxsize=1)),
+        (gguf, "get_tensor_name_map", functools.lru_cache(maxsize=8)),
+    ]
+    before = [(module, name, getattr(module, name)) for module, name, _ in changes if hasattr(module, name)]
     try:
+        for module, name, change in changes:
+            if hasattr(module, name):
+                setattr(module, name, change(getattr(module, name)))
         yield
     finally:
-        reader.tqdm = original
+        for module, name, original in before:
+            setattr(module, name, original)

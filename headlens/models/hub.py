@@ -108,10 +108,14 @@ def reachable(timeout: float = 3.0) -> bool:
     return answered.is_set()
 
 
-def resolve(repo_id: str) -> Path:
+def resolve(repo_id: str, asked: str | None = None) -> Path:
     """Local folder of a hub model: the cached copy, else a download of its config, weights and tokenizer.
 
     The config, the sizes and the presence of safetensors are checked before weights are fetched.
+
+    Args:
+        repo_id: where it is on the hub.
+        asked: what the user called it, for messages; ``repo_id`` by default.
 
     Raises:
         ModelError: not a hub id, unknown there, no network (known within 5 s), not readable by HeadLens, or too big.
@@ -125,7 +129,7 @@ def resolve(repo_id: str) -> Path:
         return snapshot
     if not reachable():
         reason = "HF_HUB_OFFLINE is set" if is_offline() else "there is no network to the hub"
-        raise ModelError(f"no model {repo_id!r} on this machine and {reason}: {suggest(repo_id)}")
+        raise ModelError(f"no model {(asked or repo_id)!r} on this machine and {reason}: {suggest(asked or repo_id)}")
     return _download(repo_id)
 
 

@@ -44,7 +44,7 @@ def locate(name: str) -> Located:
         raise ModelError(f"{what} {name!r}: {catalogue.suggest(name)}")
     ids = entry.hub_ids if entry else (name,)
     cached = next((folder for repo in ids if (folder := hub.cached_snapshot(repo))), None)
-    return Located(cached or hub.resolve(ids[0] if entry else name), entry.title if entry else name, "hub")
+    return Located(cached or hub.resolve(ids[0], asked=name), entry.title if entry else name, "hub")
 
 
 def _locate_path(path: Path) -> Located:

@@ -1,4 +1,4 @@
-"""What HeadLens needs to know of a model family: where its heads are. The only place with names of transformers modules.
+"""What HeadLens needs to know of a model family: where its heads are. Module names of transformers stand only here.
 
 A family is declared, not programmed: for each stack of blocks a path to the block list, and for each site in it the
 paths, inside one block, of the attention module and of the output projection. Head counts are read from the weights,
@@ -7,9 +7,10 @@ so a cut model with ragged layers needs nothing special.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -52,6 +53,24 @@ class SitePlaces:
     layers: tuple[Place, ...]
 
 
+class Columns(NamedTuple):
+    """What each head owns of a projection's output: ``index`` ``[heads, width]`` numbers its output features."""
+
+    module: nn.Module
+    index: torch.Tensor
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """Matrix of each head, ``[heads, d_in, width]``: the head gets ``x @ weight[head] + bias[head]``."""
+        return in_out(self.module)[:, self.index.to(in_out(self.module).device)].transpose(0, 1)
+
+    @property
+    def bias(self) -> torch.Tensor | None:
+        """Bias of each head, ``[heads, width]``, or None."""
+        bias: torch.Tensor | None = getattr(self.module, "bias", None)
+        return None if bias is None else bias[self.index.to(bias.device)]
+
+
 @dataclass(frozen=True)
 class SiteSpec:
     """Where a site is inside a block.
@@ -86,13 +105,21 @@ class Family:
         model_types: ``config.model_type`` values that it covers.
         stacks: where the blocks and sites are.
         head_dim_attributes: attributes of the attention module that may hold the width of a head's ``z``.
+        projections: names that the query, key and value projections may have in the attention module.
         note: one line that users should know (shared weights, no KV heads, ...), or empty.
     """
 
     name: str = ""
     model_types: tuple[str, ...] = ()
     stacks: tuple[StackSpec, ...] = ()
-    head_dim_attributes: tuple[str, ...] = ("head_dim", "attention_head_size", "key_value_proj_dim")
+    head_dim_attributes: tuple[str, ...] = ("head_dim", "attention_head_size", "head_size", "key_value_proj_dim")
+    projections: Mapping[str, tuple[str, ...]] = MappingProxyType(
+        {
+            "q": ("q_proj", "query", "q", "q_lin"),
+            "k": ("k_proj", "key", "k", "k_lin"),
+            "v": ("v_proj", "value", "v", "v_lin"),
+        }
+    )
     note: str = ""
 
     def root(self, model: PreTrainedModel) -> nn.Module:
@@ -100,10 +127,31 @@ class Family:
         return model.base_model
 
     def sites(self, model: PreTrainedModel) -> tuple[SitePlaces, ...]:
-        """All sites of ``model``, each with its layers in call order."""
+        """All sites of ``model``, each with its layers in call order.
+
+        A model that was built with only one of the family's stacks (an encoder or a decoder alone) has one site,
+        ``self``.
+
+        Raises:
+            ModelError: the modules are not where this family has them, or the model has sites that it does not know.
+        """
+        root = self.root(model)
+        stacks = [stack for stack in self.stacks if _has(root, stack.blocks)]
+        if not stacks:
+            paths = " or ".join(stack.blocks for stack in self.stacks)
+            raise ModelError(f"{type(model).__name__} has no {paths}: this version of its class is not known")
+        names = {site.name for stack in stacks for site in stack.sites}
+        if getattr(model.config, "add_cross_attention", False) and "cross" not in names:
+            raise ModelError(
+                f"{type(model).__name__} was built with cross-attention, which is not known for {self.name}"
+            )
+        if len(stacks) < len(self.stacks):
+            # Without an encoder a decoder's cross-attention is never called.
+            (stack,) = stacks[:1]
+            stacks = [replace(stack, sites=(replace(stack.sites[0], name="self"),))]
         found: list[SitePlaces] = []
-        for stack in self.stacks:
-            blocks = self.blocks(self.root(model), stack)
+        for stack in stacks:
+            blocks = self.blocks(root, stack)
             for site in stack.sites:
                 layers = tuple(self.place(model, block, site) for block in blocks)
                 found.append(SitePlaces(site.name, stack.name, layers))
@@ -146,14 +194,50 @@ class Family:
         groups = getattr(attention, "num_key_value_groups", 1)
         return max(1, heads // groups)
 
+    def qkv(self, place: Place) -> Mapping[str, Columns]:
+        """Which output features of which projections belong to each head: ``q``, ``k`` and ``v``.
+
+        ``q`` has a row for each query head, ``k`` and ``v`` one for each KV head. Empty where the family has no such
+        matrices or they are not known.
+        """
+        found = {}
+        for part, names in self.projections.items():
+            module = next((m for n in names if (m := getattr(place.attention, n, None)) is not None), None)
+            if module is None:
+                return {}
+            heads = place.heads if part == "q" else place.kv_heads
+            found[part] = Columns(module, torch.arange(out_features(module)).reshape(heads, -1))
+        return found
+
     def value_weight(self, place: Place) -> torch.Tensor | None:
-        """``W_V`` per KV head, ``[kv_heads, d_in, d_head]``, or None where the family has no such matrix."""
-        for name in ("v_proj", "value", "v", "v_lin"):
-            module = getattr(place.attention, name, None)
-            if module is not None:
-                weight = in_out(module)
-                return weight.unflatten(1, (place.kv_heads, -1)).transpose(0, 1)
-        return None
+        """``W_V`` per KV head, ``[kv_heads, d_in, d_head]``, or None where it is not known."""
+        columns = self.qkv(place).get("v")
+        return None if columns is None else columns.weight
+
+    def value_bias(self, place: Place) -> torch.Tensor | None:
+        """``b_V`` per KV head, ``[kv_heads, d_head]``, or None where there is none."""
+        columns = self.qkv(place).get("v")
+        return None if columns is None else columns.bias
+
+
+def thirds(module: nn.Module, heads: int) -> dict[str, Columns]:
+    """A fused projection that holds q, k and v of all heads one after the other."""
+    index = torch.arange(out_features(module)).reshape(3, heads, -1)
+    return {part: Columns(module, index[i]) for i, part in enumerate("qkv")}
+
+
+def interleaved(module: nn.Module, heads: int) -> dict[str, Columns]:
+    """A fused projection that holds q, k and v of head 0, then those of head 1, ..."""
+    index = torch.arange(out_features(module)).reshape(heads, 3, -1)
+    return {part: Columns(module, index[:, i]) for i, part in enumerate("qkv")}
+
+
+def _has(module: nn.Module, path: str) -> bool:
+    try:
+        module.get_submodule(path)
+    except AttributeError:
+        return False
+    return True
 
 
 def submodule(module: nn.Module, path: str) -> nn.Module:
@@ -169,6 +253,11 @@ def in_features(projection: nn.Module) -> int:
     if hasattr(projection, "in_features"):
         return int(projection.in_features)  # type: ignore[arg-type]
     return int(projection.weight.shape[0])  # type: ignore[union-attr, index]
+
+
+def out_features(projection: nn.Module) -> int:
+    """Output width of a Linear or of GPT-2's Conv1D."""
+    return int(in_out(projection).shape[1])
 
 
 def in_out(projection: nn.Module) -> torch.Tensor:

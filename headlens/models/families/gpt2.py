@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
-from headlens.models.families.base import Family, Place, SiteSpec, StackSpec, in_out
+from headlens.models.families.base import Columns, Family, Place, SiteSpec, StackSpec, submodule, thirds
 
 
 class GPT2(Family):
@@ -14,8 +12,6 @@ class GPT2(Family):
     model_types = ("gpt2",)
     stacks = (StackSpec("self", "h", (SiteSpec("self", "attn", "attn.c_proj", causal=True),)),)
 
-    def value_weight(self, place: Place) -> torch.Tensor:
+    def qkv(self, place: Place) -> dict[str, Columns]:
         """See the base class."""
-        fused = in_out(place.attention.c_attn)  # type: ignore[arg-type]
-        value = fused[:, -place.heads * place.d_head :]
-        return value.unflatten(1, (place.heads, place.d_head)).transpose(0, 1)
+        return thirds(submodule(place.attention, "c_attn"), place.heads)

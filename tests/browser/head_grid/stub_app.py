@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from headlens.ui.components.head_grid import GridData, GridEvent, Scale, head_grid, robust_scale
+from headlens.ui.components.head_grid import GridData, GridEvent, Mode, Scale, head_grid, robust_scale
 
 st.set_page_config(page_title="Head grid", layout="wide")
 shape = st.query_params.get("shape", "30x9")
 kind = st.query_params.get("kind", "diverging")
-mode = "switch" if st.query_params.get("mode") == "switch" else "map"
+mode: Mode = "switch" if st.query_params.get("mode") == "switch" else "map"
 height = int(st.query_params.get("height", 0)) or None
 if "grid" not in st.session_state:
     st.session_state["grid"] = {"off": frozenset(), "ack": 0, "events": 0, "hidden": 0, "runs": 0, "pin": None}

