@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from headlens.data.encode import TOKENIZER_LOCK
 from headlens.errors import DataError
 from headlens.run import Edit, Run
 from headlens.switches import off_mask
@@ -52,19 +53,28 @@ def prompt_inputs(
     if lens.tokenizer is None:
         raise DataError(f"{lens.name} ({lens.task}) takes no text prompt")
     limit = min(max_tokens, lens.max_positions or max_tokens)
-    ids = lens.tokenizer(prompt)["input_ids"]
-    if not ids:
-        raise DataError("the prompt has no tokens: the tokenizer keeps nothing of it")
-    if len(ids) > limit:
-        raise DataError(f"the prompt has {len(ids)} tokens; this model and page take at most {limit}: shorten it")
+    with TOKENIZER_LOCK:
+        ids = lens.tokenizer(prompt)["input_ids"]
+    _check(lens, "the prompt", ids, limit)
     inputs = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids), dtype=torch.long)}
     if lens.task == "seq2seq":
         if not target or not target.strip():
             raise DataError(f"{lens.name} is an encoder-decoder model: give a target text too")
-        labels = torch.tensor(lens.tokenizer(text_target=target)["input_ids"][:limit])
-        inputs["decoder_input_ids"] = lens.shift_right(labels)[None]
+        with TOKENIZER_LOCK:
+            target_ids = lens.tokenizer(text_target=target)["input_ids"]
+        _check(lens, "the target", target_ids, limit)
+        inputs["decoder_input_ids"] = lens.shift_right(torch.tensor(target_ids))[None]
         inputs["decoder_attention_mask"] = torch.ones_like(inputs["decoder_input_ids"])
     return {name: value.to(lens.device) for name, value in inputs.items()}
+
+
+def _check(lens: Lens, what: str, ids: list[int], limit: int) -> None:
+    if not ids:
+        raise DataError(f"{what} has no tokens: the tokenizer keeps nothing of it")
+    if len(ids) > limit:
+        raise DataError(f"{what} has {len(ids)} tokens; at most {limit} fit here: shorten it")
+    if max(ids) >= lens.vocabulary:
+        raise DataError(f"{what} has the token id {max(ids)}, outside the model's vocabulary; wrong tokenizer?")
 
 
 def patterns(
@@ -94,13 +104,14 @@ def patterns(
         lens.forward(inputs, Run(edits=edits, on_pattern=keep, pattern_of=wanted))
     found, kept = {}, {}
     for site in lens.topology.sites:
-        chosen = tuple(layer for layer in range(len(site.layers)) if (site.name, layer) in seen)
-        if not chosen:
+        chosen = tuple(layer for layer in range(len(site.layers)) if wanted is None or (site.name, layer) in wanted)
+        sizes = [pattern.shape[-2:] for (name, _), pattern in seen.items() if name == site.name]
+        if not sizes:
             continue
-        queries, keys = seen[site.name, chosen[0]].shape[-2:]
-        array = np.full((len(chosen), site.width(), queries, keys), np.nan, dtype=np.float32)
+        array = np.full((len(chosen), site.width(), *sizes[0]), np.nan, dtype=np.float32)
         for position, layer in enumerate(chosen):
-            array[position, list(site.layers[layer].heads)] = seen[site.name, layer]
+            if site.layers[layer].heads:
+                array[position, list(site.layers[layer].heads)] = seen[site.name, layer]
         found[site.name], kept[site.name] = array, chosen
     sides = {name: inputs[name][0].tolist() for name in ("input_ids", "decoder_input_ids") if name in inputs}
     encoder, decoder = sides.get("input_ids", []), sides.get("decoder_input_ids", [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,9 @@ from headlens.run import Run
 from headlens.switches import Ablation, edits_for, gather, off_mask
 
 if TYPE_CHECKING:
-    from headlens.data.encode import EncodedData
+    from torch import Tensor
+
+    from headlens.data.encode import Batch, EncodedData
     from headlens.lens import Lens
 
 
@@ -48,12 +50,15 @@ class Evaluation:
 
     Attributes:
         metric: the metric that was asked for.
+        task: the model's task.
         off: HEADS that are off.
+        ablation: what took the place of their ``z``.
         measured: by metric name; ``drift`` has baseline 0.
         examples, tokens: how much was scored (tokens: predictions).
     """
 
     metric: str
+    task: str
     off: str
     ablation: str
     measured: dict[str, Measured]
@@ -68,19 +73,20 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """The contract's object; null where a figure does not apply."""
         loss, accuracy, drift = (self.measured.get(name) for name in ("loss", "accuracy", "drift"))
+        words = None if self.task.endswith("classification") else loss  # perplexity is a measure of language models
         return {
             "metric": self.metric,
-            "baseline": self.main.baseline,
-            "value": self.main.value,
-            "delta": self.main.delta,
+            "baseline": _finite(self.main.baseline),
+            "value": _finite(self.main.value),
+            "delta": _finite(self.main.delta),
             "delta_sem": _finite(self.main.delta_sem),
             "examples": self.examples,
             "tokens": self.tokens,
-            "perplexity_baseline": None if loss is None else _exp(loss.baseline),
-            "perplexity": None if loss is None else _exp(loss.value),
-            "accuracy_baseline": None if accuracy is None else accuracy.baseline,
-            "accuracy": None if accuracy is None else accuracy.value,
-            "kl": None if drift is None or loss is None else drift.value,
+            "perplexity_baseline": None if words is None else _exp(words.baseline),
+            "perplexity": None if words is None else _exp(words.value),
+            "accuracy_baseline": None if accuracy is None else _finite(accuracy.baseline),
+            "accuracy": None if accuracy is None else _finite(accuracy.value),
+            "kl": None if drift is None or loss is None else _finite(drift.value),
             "off": self.off,
             "ablation": self.ablation,
         }
@@ -120,31 +126,50 @@ def evaluate(
     wanted = [m for m in METRICS.values() if not (m.needs_targets and lens.task == "embedding")]
     masks = off_mask(lens.topology, off)
     replacements = gather(lens, data, ablation, list(masks), seed=seed, batch_size=batch_size)
-    before = {m.name: np.zeros((len(data), 1)) for m in wanted}
-    after = {m.name: np.zeros((len(data), 1)) for m in wanted}
-    weight = {m.name: np.zeros(len(data)) for m in wanted}
+    before: list[dict[str, tuple[Tensor, Tensor]]] = []
+    after: list[dict[str, tuple[Tensor, Tensor]]] = []
     batches = data.batches(batch_size)
     for done, batch in enumerate(batches):
-        rows = list(batch.indices)
         with torch.inference_mode():
-            clean_values = readout(lens.forward(batch.inputs, Run()), lens.task)
-            clean = reference(clean_values, batch)
-            values = clean_values
+            values = readout(lens.forward(batch.inputs, Run()), lens.task)
+            clean = reference(values, batch)
+            before.append({m.name: clean_sums(m, values, batch, clean) for m in wanted})
+            found = before[-1]
             if masks:
                 edits = edits_for(masks, replacements, batch, lens.device)
                 values = readout(lens.forward(batch.inputs, Run(edits=edits)), lens.task)
-            for m in wanted:
-                compared = clean if m.needs_reference else None
-                old, count = sums(m, clean_values, batch, compared)
-                new = sums(m, values, batch, compared)[0] if masks else old
-                # A drift of all-on from itself is zero, not the rounding error of computing it.
-                before[m.name][rows, 0] = 0.0 if m.needs_reference else old.cpu().numpy()
-                after[m.name][rows, 0] = before[m.name][rows, 0] if not masks else new.cpu().numpy()
-                weight[m.name][rows] = count.cpu().numpy()
+                found = {m.name: sums(m, values, batch, clean if m.needs_reference else None) for m in wanted}
+            after.append(found)
         if on_progress is not None:
             on_progress(done + 1, len(batches))
-    measured = {m.name: _measured(before[m.name], after[m.name], weight[m.name]) for m in wanted}
-    return Evaluation(metric.name, lens.topology.format(off), ablation, measured, len(data), data.tokens)
+    return comparison(lens, data, off, metric.name, ablation, [batch.indices for batch in batches], before, after)
+
+
+def clean_sums(metric: Metric, values: Tensor, batch: Batch, clean: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums with every head on; the drift of all-on from itself is zero, not the rounding error of computing it."""
+    numerator, count = sums(metric, values, batch, clean if metric.needs_reference else None)
+    return (torch.zeros_like(numerator) if metric.needs_reference else numerator), count
+
+
+def comparison(
+    lens: Lens,
+    data: EncodedData,
+    off: HeadSet,
+    metric: str,
+    ablation: str,
+    rows: Sequence[tuple[int, ...]],
+    before: Sequence[Mapping[str, tuple[Tensor, Tensor]]],
+    after: Sequence[Mapping[str, tuple[Tensor, Tensor]]],
+) -> Evaluation:
+    """Puts the sums of all batches together; ``rows`` says which examples each batch holds."""
+    measured = {}
+    for name in before[0]:
+        old, new, weight = (np.zeros((len(data), 1)) for _ in range(3))
+        for indices, one, other in zip(rows, before, after, strict=True):
+            for array, tensor in ((old, one[name][0]), (new, other[name][0]), (weight, one[name][1])):
+                array[list(indices), 0] = tensor.cpu().numpy()
+        measured[name] = _measured(old, new, weight[:, 0])
+    return Evaluation(metric, lens.task, lens.topology.format(off), ablation, measured, len(data), data.tokens)
 
 
 def _measured(before: np.ndarray, after: np.ndarray, weight: np.ndarray) -> Measured:

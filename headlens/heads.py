@@ -19,7 +19,7 @@ Unit = Literal["head", "kv"]
 _TERM = re.compile(
     r"^(?:(?P<site>[a-z]+)\.)?L(?P<layer>\d{1,6})"
     r"(?:(?P<kind>[HG])(?P<first>\d{1,6})(?:-(?P<kind2>[HG])?(?P<last>\d{1,6}))?)?$",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _MAX_TEXT = 200_000
 
@@ -67,6 +67,10 @@ class LayerShape:
         """Labels of the KV groups that still have a query head."""
         return tuple(sorted({self.kv_of[h] for h in self.heads}))
 
+    def columns(self, unit: Unit) -> tuple[int, ...]:
+        """Labels of what is still there: query heads or KV groups."""
+        return self.heads if unit == "head" else self.groups
+
     @property
     def original_groups(self) -> int:
         """Number of KV groups of the uncut layer."""
@@ -86,8 +90,7 @@ class SiteShape:
 
     def columns(self, layer: int, unit: Unit = "head") -> tuple[int, ...]:
         """Column labels that exist in ``layer`` for the unit."""
-        shape = self.layers[layer]
-        return shape.heads if unit == "head" else shape.groups
+        return self.layers[layer].columns(unit)
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,8 @@ class Topology:
         for site in self.sites:
             if site.name == name:
                 return site
-        raise HeadError(f"no site {name!r} in this model; it has {', '.join(s.name for s in self.sites)}")
+        names = ", ".join(site.name for site in self.sites)
+        raise HeadError(f"no site {_shorten(name)!r} in this model; it has {names}")
 
     @property
     def prefixed(self) -> bool:
@@ -187,9 +191,11 @@ class Topology:
         layer = int(match["layer"])
         if layer >= len(site.layers):
             last = len(site.layers) - 1
-            raise HeadError(f"{_shorten(part)!r}: this model has layers L0 to L{last}{self._in(site)}")
+            raise HeadError(f"{part!r}: this model has layers L0 to L{last}{self._in(site)}")
         shape = site.layers[layer]
         if match["kind"] is None:
+            if not shape.heads:
+                raise HeadError(f"{part!r} is gone: all its heads were removed when this model was cut")
             return (Head(site.name, layer, head) for head in shape.heads)
         return (Head(site.name, layer, head) for head in self._columns_of(part, match, site, layer, shape))
 
@@ -197,35 +203,33 @@ class Topology:
         self, part: str, match: re.Match[str], site: SiteShape, layer: int, shape: LayerShape
     ) -> tuple[int, ...]:
         kind = match["kind"].upper()
+        unit: Unit = "head" if kind == "H" else "kv"
         first, last = int(match["first"]), int(match["last"] or match["first"])
         if (match["kind2"] or kind).upper() != kind or last < first:
-            raise HeadError(f"{_shorten(part)!r} is not a range; write it like L4H0-H5")
-        total = shape.original if kind == "H" else shape.original_groups
+            raise HeadError(f"{part!r} is not a range; write it like L4H0-H5")
+        total = shape.original if unit == "head" else shape.original_groups
         if last >= total:
-            what = "heads" if kind == "H" else "KV groups"
-            raise HeadError(
-                f"{_shorten(part)!r}: layer {layer}{self._in(site)} has {what} {kind}0 to {kind}{total - 1}"
-            )
-        wanted = [h for h in range(shape.original) if first <= (h if kind == "H" else shape.kv_of[h]) <= last]
-        gone = [h for h in wanted if h not in shape.heads]
-        if gone and (kind == "H" or len(gone) == len(wanted)):
-            names = ", ".join(self.label(site.name, layer, h) for h in gone)
-            raise HeadError(f"{names} is gone: it was removed when this model was cut")
-        return tuple(h for h in wanted if h in shape.heads)
+            what = f"{'heads' if unit == 'head' else 'KV groups'} {kind}0 to {kind}{total - 1}"
+            raise HeadError(f"{part!r}: layer {layer}{self._in(site)} has {what}")
+        wanted = range(first, last + 1)
+        gone = [self.label(site.name, layer, column, unit) for column in wanted if column not in shape.columns(unit)]
+        if gone:
+            raise HeadError(f"{', '.join(gone)} is gone: it was removed when this model was cut")
+        return tuple(h for h in shape.heads if (h if unit == "head" else shape.kv_of[h]) in wanted)
 
     def _site_of(self, part: str, name: str | None) -> SiteShape:
         if name is not None:
             return self.site(name.lower())
         if self.prefixed:
             names = ", ".join(f"{s.name}.{part}" for s in self.sites)
-            raise HeadError(f"{_shorten(part)!r} does not say which site; write one of {names}")
+            raise HeadError(f"{part!r} does not say which site; write one of {names}")
         return self.sites[0]
 
     def _in(self, site: SiteShape) -> str:
         return f" in {site.name}" if self.prefixed else ""
 
     def format(self, heads: HeadSet) -> str:
-        """The shortest HEADS text that ``parse`` reads back to the same set (``none`` when empty)."""
+        """The one text for a set, which ``parse`` reads back: whole layers, runs of three or more, single labels."""
         terms: list[str] = []
         for (site, layer), labels in heads.by_layer().items():
             prefix = f"{site}." if self.prefixed else ""
@@ -233,15 +237,15 @@ class Topology:
             if len(labels) > 1 and set(labels) == set(present):
                 terms.append(f"{prefix}L{layer}")
                 continue
-            terms.extend(_runs(f"{prefix}L{layer}", labels, set(present)))
+            terms.extend(_runs(f"{prefix}L{layer}", labels))
         return ",".join(terms) or "none"
 
 
-def _runs(prefix: str, labels: tuple[int, ...], present: set[int]) -> Iterator[str]:
+def _runs(prefix: str, labels: tuple[int, ...]) -> Iterator[str]:
     """Labels of one layer, runs of three or more neighbours written as ranges."""
     run: list[int] = []
     for label in (*labels, None):
-        if run and (label is None or label != run[-1] + 1 or label not in present):
+        if run and label != run[-1] + 1:
             if len(run) > 2:
                 yield f"{prefix}H{run[0]}-H{run[-1]}"
             else:

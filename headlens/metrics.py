@@ -85,7 +85,7 @@ def readout(output: object, task: str) -> Tensor:
 
 
 def reference(values: Tensor, batch: Batch) -> Tensor:
-    """What ``drift`` compares with: log-probabilities at scored positions ``[n, classes]``, or embeddings ``[rows, d]``."""
+    """What ``drift`` compares with: log-probabilities at targets ``[n, classes]`` or embeddings ``[rows, d]``."""
     if batch.targets is None:
         return pooled(values, batch)
     return at_least_float32(values[batch.targets != IGNORE]).log_softmax(-1)
@@ -96,14 +96,21 @@ def at_least_float32(values: Tensor) -> Tensor:
     return values if values.dtype in (torch.float32, torch.float64) else values.float()
 
 
+def double(values: Tensor) -> Tensor:
+    """``values`` as float64, on the CPU where the device has no such numbers (MPS)."""
+    return values.cpu().double() if values.device.type == "mps" else values.double()
+
+
 def pooled(hidden: Tensor, batch: Batch) -> Tensor:
     """Mean over the non-padding positions, float64 ``[rows, d_model]``."""
-    real = batch.positions("self", hidden.shape[1])[:, :, None]
-    return (hidden.double() * real).sum(1) / real.sum(1)
+    hidden = double(hidden)
+    real = batch.positions("self", hidden.shape[1]).to(hidden.device)[:, :, None]
+    # Not a product with the mask: a padded position may hold NaN, which 0 would not silence.
+    return hidden.masked_fill(~real, 0.0).sum(1) / real.sum(1)
 
 
 def sums(metric: Metric, values: Tensor, batch: Batch, clean: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Numerator and denominator of ``metric`` for each row, float64 ``[rows]`` each.
+    """Numerator and denominator of ``metric`` for each row, float64 ``[rows]`` each, on the CPU.
 
     Args:
         metric: what to measure.
@@ -111,23 +118,21 @@ def sums(metric: Metric, values: Tensor, batch: Batch, clean: Tensor | None = No
         batch: the batch that gave them.
         clean: from :func:`reference` of the same rows with every head on; needed by ``drift``.
     """
-    if metric.name == "drift":
-        assert clean is not None
     if batch.targets is None:
-        assert metric.name == "drift"
         assert clean is not None
-        drift = 1 - torch.nn.functional.cosine_similarity(pooled(values, batch), clean, dim=-1)
+        drift = 1 - torch.nn.functional.cosine_similarity(pooled(values, batch), clean, dim=-1).cpu()
         return drift, torch.ones_like(drift)
     rows, position = (batch.targets != IGNORE).nonzero(as_tuple=True)
     target = batch.targets[rows, position]
-    found = torch.zeros(len(batch.indices), dtype=torch.float64, device=values.device)
-    count = torch.bincount(rows, minlength=len(batch.indices)).double()
+    row_of = rows.cpu()
+    found = torch.zeros(len(batch.indices), dtype=torch.float64)
+    count = torch.bincount(row_of, minlength=len(batch.indices)).double()
     step = max(1, _CHUNK_BYTES // (4 * values.shape[-1]))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
         logits = at_least_float32(values[rows[part], position[part]])
         per_token = _per_token(metric, logits, target[part], None if clean is None else clean[part])
-        found = found.index_add(0, rows[part], per_token.double())
+        found = found.index_add(0, row_of[part], per_token.cpu().double())
     return found, count
 
 

@@ -27,7 +27,7 @@ def split_half(
     Args:
         numerator: by site, contributions ``[examples, layer, head]``.
         denominator: by site ``[examples]``.
-        seed: draws the halves.
+        seed: draws the halves, by position: put the examples in an order of their own first (see ``by_content``).
         splits: number of halvings.
         normalize: divide each layer by its l2 norm first, as the scores were.
 
@@ -63,7 +63,8 @@ def _scores(
         total = denominator[site][rows].sum()
         values = array[rows].sum(0) / (total if total > 0 else np.nan)
         if normalize:
-            values = values / np.sqrt(np.nansum(values**2, axis=1, keepdims=True))
+            norms = np.sqrt(np.nansum(values**2, axis=1, keepdims=True))
+            values = values / np.where(norms > 0, norms, np.nan)  # a layer without effect in a half has no ranking
         parts.append(values[~np.isnan(array[0])])
     return np.concatenate(parts)
 

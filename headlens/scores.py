@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,8 +76,10 @@ class HeadScores:
         """One sentence on how far the ranking can be trusted."""
         if self.no_signal:
             return f"No ranking: {self.no_signal}."
+        if self.n == 0:
+            return "No data are behind this ranking, so it has no split-half reliability."
         if self.reliability is None:
-            return "How stable the ranking is cannot be said: it takes at least 4 examples."
+            return "How stable the ranking is cannot be said: it takes at least 4 examples and scores that differ."
         word = "stable" if self.reliability >= STABLE else "unstable"
         return f"Split-half reliability of the ranking: {self.reliability:.2f} ({word})."
 
@@ -111,11 +114,11 @@ class HeadScores:
         Raises:
             HeadlensError: the folder is missing or cannot be written.
         """
-        beside = path.with_suffix(".json")
-        if beside == path:
+        if not path.name or path.suffix == ".json":
             raise HeadlensError(f"{path}: give the scores a name that ends in .csv, the provenance goes into .json")
+        beside = path.with_suffix(".json")
         write_text(path, self.to_frame().to_csv(index=False))
-        write_text(beside, json.dumps(self.describe(), indent=1) + "\n")
+        write_text(beside, json.dumps(self.describe(), indent=1, allow_nan=False) + "\n")
         return beside
 
 
@@ -130,5 +133,6 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise HeadlensError(f"cannot write {path}: {error.strerror or error}; choose another place for it") from error

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.utils import _pytree
 
 from headlens.metrics import Metric, readout, reference, sums
-from headlens.run import Edit, LayerKey, Replay, Run
+from headlens.prefix import Prefix
+from headlens.run import Edit, LayerKey, Run
 from headlens.switches import Ablation, Replacements, ZCollector, partners
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ class Baseline:
 
     numerator: np.ndarray
     denominator: np.ndarray
-    cached: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,8 @@ class Sweep:
         batch_size: examples a batch; None picks it from the length of the examples.
         store: where finished units are kept; None keeps nothing.
         resume: take finished units from the store.
-        on_progress: called with (done, total) head-example pairs; raising :class:`headlens.errors.Cancelled` (or any
-            exception) stops the sweep between two forward passes.
+        on_progress: called with (done, total) head-example pairs before each forward pass and after each portion of
+            heads; raising :class:`headlens.errors.Cancelled` (or any exception) from it stops the sweep there.
     """
 
     def __init__(
@@ -106,6 +105,7 @@ class Sweep:
         self.total = len(data) * sum(
             len(site.columns(layer, spec.unit)) for site in lens.topology.sites for layer in range(len(site.layers))
         )
+        self._baseline: Baseline | None = None
         self._clean: dict[int, Tensor] = {}
         self._partner = partners(data, spec.seed) if spec.ablation == "resample" else None
 
@@ -126,21 +126,28 @@ class Sweep:
         )
 
     def baseline(self) -> Baseline:
-        """Sums of the metric with every head on."""
-        key = self.key(part="baseline") if self.store else ""
-        if self.store and self.resume and (found := self.store.get(key)) is not None:
-            return Baseline(found["numerator"], found["denominator"], cached=True)
+        """Sums of the metric with every head on; computed once."""
+        if self._baseline is None:
+            key = self.key(part="baseline") if self.store else ""
+            found = self.store.get(key) if self.store and self.resume else None
+            self._baseline = self._measure_baseline() if found is None else Baseline(**found)
+            if self.store and found is None:
+                self.store.put(key, vars(self._baseline))
+        return self._baseline
+
+    def _measure_baseline(self) -> Baseline:
         start = time.perf_counter()
         numerator, denominator = np.zeros(len(self.data)), np.zeros(len(self.data))
-        with torch.inference_mode():
-            for batch in self.batches:
+        for batch in self.batches:
+            self._report(0)
+            rows = list(batch.indices)
+            with torch.inference_mode():
                 values = readout(self.lens.forward(batch.inputs, Run()), self.lens.task)
                 clean = reference(values, batch) if self.spec.metric.needs_reference else None
-                found_sums = sums(self.spec.metric, values, batch, clean)
-                numerator[list(batch.indices)], denominator[list(batch.indices)] = (s.cpu() for s in found_sums)
+                found, denominator[rows] = sums(self.spec.metric, values, batch, clean)
+            # A drift of all-on from itself is zero, not the rounding error of computing it.
+            numerator[rows] = 0.0 if self.spec.metric.needs_reference else found
         self.seconds += time.perf_counter() - start
-        if self.store:
-            self.store.put(key, {"numerator": numerator, "denominator": denominator})
         return Baseline(numerator, denominator)
 
     def units(self) -> Iterator[UnitResult]:
@@ -150,12 +157,12 @@ class Sweep:
             stacks.setdefault(site.stack, []).append(site.name)
         baseline = self.baseline()
         for stack, sites in stacks.items():
-            prefix = _Prefix(self, stack)
+            prefix = Prefix(self.lens, stack, self.batches, lambda: self._report(0))
             for layer in range(len(self.lens.topology.site(sites[0]).layers)):
                 for site in sites:
                     yield self._unit(prefix, site, layer, baseline)
 
-    def _unit(self, prefix: _Prefix, site: str, layer: int, baseline: Baseline) -> UnitResult:
+    def _unit(self, prefix: Prefix, site: str, layer: int, baseline: Baseline) -> UnitResult:
         columns = self.lens.topology.site(site).columns(layer, self.spec.unit)
         key = self.key(site=site, layer=layer) if self.store else ""
         found = self.store.get(key) if self.store and self.resume else None
@@ -166,18 +173,20 @@ class Sweep:
         with torch.inference_mode():
             switched = self._measure(prefix, (site, layer), columns)
         self.seconds += time.perf_counter() - start
-        effect = switched - baseline.numerator[:, None]
-        if self.spec.metric.higher_is_better:
-            effect = -effect
+        before = baseline.numerator[:, None]
+        effect = before - switched if self.spec.metric.higher_is_better else switched - before
         if self.store:
             self.store.put(key, {"effect": effect})
         return UnitResult(site, layer, columns, effect, cached=False)
 
-    def _measure(self, prefix: _Prefix, place: LayerKey, columns: tuple[int, ...]) -> np.ndarray:
+    def _measure(self, prefix: Prefix, place: LayerKey, columns: tuple[int, ...]) -> np.ndarray:
         """The metric's numerator with each column off, ``[examples, columns]``."""
         found = np.empty((len(self.data), len(columns)))
+        if not columns:
+            return found
         masks = self._masks(place, columns)
-        replacements = prefix.replacements(place)
+        prefix.go_to(place[1])
+        replacements = self._replacements(prefix, place)
         for number, batch in enumerate(self.batches):
             for part in _portions(len(columns), self._copies(batch)):
                 rows = batch.repeat(len(part))
@@ -187,9 +196,20 @@ class Sweep:
                 values = readout(self.lens.forward(rows.inputs, run), self.lens.task)
                 clean = self._clean_of(prefix, number, len(part)) if self.spec.metric.needs_reference else None
                 numerator, _ = sums(self.spec.metric, values, rows, clean)
-                found[np.ix_(batch.indices, part)] = numerator.view(len(part), -1).T.cpu().numpy()
+                found[np.ix_(batch.indices, part)] = numerator.view(len(part), -1).T.numpy()
                 del values
                 self._report(len(part) * len(batch.indices))
+        return found
+
+    def _replacements(self, prefix: Prefix, place: LayerKey) -> Replacements:
+        """What takes the place of ``z`` at ``place``, where the prefix has arrived."""
+        found = Replacements(self.spec.ablation, partner=self._partner)
+        if found.ablation != "zero":
+            collector = ZCollector(found, len(self.data))
+            for number, batch in enumerate(self.batches):
+                collector.batch = batch
+                prefix.through(number, place[1], Run(on_z=collector, z_of=frozenset([place])))
+            collector.finish()
         return found
 
     def _masks(self, place: LayerKey, columns: tuple[int, ...]) -> Tensor:
@@ -206,12 +226,12 @@ class Sweep:
         logits = 4 * max(1, self.lens.vocabulary) * tokens
         return max(1, min(TOKENS_PER_FORWARD // tokens, LOGITS_BYTES // logits))
 
-    def _clean_of(self, prefix: _Prefix, number: int, copies: int) -> Tensor:
+    def _clean_of(self, prefix: Prefix, number: int, copies: int) -> Tensor:
         """What drift compares with, for ``copies`` copies of a batch's rows; kept while it is small."""
         clean = self._clean.get(number)
         if clean is None:
             batch = self.batches[number]
-            values = readout(self.lens.forward(batch.inputs, Run(replay=prefix.replay(number, 1))), self.lens.task)
+            values = readout(self.lens.forward(batch.inputs, Run(replay=prefix.replay(number))), self.lens.task)
             clean = reference(values, batch)
             if sum(t.nbytes for t in self._clean.values()) + clean.nbytes <= LOGITS_BYTES:
                 self._clean[number] = clean
@@ -221,79 +241,6 @@ class Sweep:
         self.done += pairs
         if self.on_progress is not None:
             self.on_progress(self.done, self.total)
-
-
-class _Prefix:
-    """For each batch the output of the blocks below the current layer, advanced as the sweep goes up a stack."""
-
-    def __init__(self, sweep: Sweep, stack: str) -> None:
-        self.sweep = sweep
-        self.stack = stack
-        self.done = 0
-        self.outputs: list[Any] = [None] * len(sweep.batches)
-        self.fixed: list[dict[str, tuple[int, Any]]] = [{} for _ in sweep.batches]
-        self._ready = self._encoder() is None
-
-    def _encoder(self) -> tuple[str, int] | None:
-        """The encoder's stack and depth, when this is a decoder's stack: its output stays fixed."""
-        if self.stack != "dec":
-            return None
-        for site in self.sweep.lens.sites:
-            if site.stack == "enc":
-                return "enc", len(site.layers)
-        return None
-
-    def replay(self, number: int, copies: int) -> Replay:
-        """Replays the prefix of one batch for ``copies`` copies of its rows."""
-        outputs = dict(self.fixed[number])
-        if self.done:
-            outputs[self.stack] = (self.done, self.outputs[number])
-        if copies > 1:
-            rows = len(self.sweep.batches[number].indices)
-            outputs = {name: (n, _repeat(tree, rows, copies)) for name, (n, tree) in outputs.items()}
-        return Replay(outputs)
-
-    def replacements(self, place: LayerKey) -> Replacements:
-        """Moves the prefix up to ``place`` and gathers what replaces ``z`` there."""
-        self._go_to(place[1])
-        found = Replacements(self.sweep.spec.ablation, partner=self.sweep._partner)
-        if found.ablation == "zero":
-            return found
-        collector = ZCollector(found, len(self.sweep.data))
-        for number, batch in enumerate(self.sweep.batches):
-            collector.batch = batch
-            self._until(number, place[1], Run(on_z=collector, z_of=frozenset([place])))
-        collector.finish()
-        return found
-
-    def _go_to(self, layer: int) -> None:
-        if not self._ready:
-            name, depth = self._encoder() or ("", 0)
-            for number, batch in enumerate(self.sweep.batches):
-                run = Run(replay=Replay(stop=(name, depth - 1)))
-                self.fixed[number][name] = (depth, self.sweep.lens.forward_until(batch.inputs, run))
-            self._ready = True
-        if layer == self.done:
-            return
-        outputs = [self._until(number, layer - 1, Run()) for number in range(len(self.sweep.batches))]
-        self.outputs, self.done = outputs, layer
-
-    def _until(self, number: int, index: int, run: Run) -> Any:
-        replay = self.replay(number, 1)
-        replay.stop = (self.stack, index)
-        run.replay = replay
-        return self.sweep.lens.forward_until(self.sweep.batches[number].inputs, run)
-
-
-def _repeat(tree: Any, rows: int, copies: int) -> Any:
-    """Repeats every tensor of a block's output that has one slice a row; others (shared by all rows) stay."""
-
-    def repeat(leaf: Any) -> Any:
-        if isinstance(leaf, torch.Tensor) and leaf.dim() > 0 and leaf.shape[0] == rows:
-            return leaf.repeat(copies, *[1] * (leaf.dim() - 1))
-        return leaf
-
-    return _pytree.tree_map(repeat, tree)
 
 
 def _portions(columns: int, copies: int) -> Sequence[list[int]]:

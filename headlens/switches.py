@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 import numpy as np
 import torch
 
-from headlens.errors import DataError, HeadlensError
+from headlens.errors import DataError, HeadError, HeadlensError
+from headlens.metrics import double
 from headlens.run import Edit, LayerKey, Run
 
 if TYPE_CHECKING:
@@ -38,7 +39,15 @@ def as_ablation(name: str) -> Ablation:
 
 
 def off_mask(topology: Topology, off: HeadSet) -> dict[LayerKey, Tensor]:
-    """``{(site, layer): bool [1, heads present]}`` in weight order, only for layers with a head off."""
+    """``{(site, layer): bool [1, heads present]}`` in weight order, only for layers with a head off.
+
+    Raises:
+        HeadError: the model does not have one of the heads.
+    """
+    missing = off - topology.heads()
+    if missing:
+        names = ", ".join(f"{head.site}.{head.label}" for head in missing)
+        raise HeadError(f"this model has no head {names}; take labels from its topology")
     masks = {}
     for (site, layer), labels in off.by_layer().items():
         present = topology.site(site).layers[layer].heads
@@ -63,7 +72,7 @@ class Replacements:
     partner: np.ndarray | None = None
 
     def value(self, key: LayerKey, batch: Batch, queries: int) -> Tensor | None:
-        """Replacement for one layer in one batch: None (zero), ``[heads, d_head]`` or ``[rows, query, heads, d_head]``."""
+        """Replacement for one layer: None (zero), ``[heads, d_head]`` or ``[rows, query, heads, d_head]``."""
         if self.ablation == "zero":
             return None
         if self.ablation == "mean":
@@ -77,18 +86,24 @@ class Replacements:
         return torch.stack(found)
 
 
+def by_content(data: EncodedData) -> np.ndarray:
+    """Positions of the examples in an order that depends on their content alone, ``[examples]``.
+
+    Whatever is drawn at random over examples is drawn in this order, so that their order in the file changes nothing.
+    """
+    keys = [hashlib.sha256(example.content).digest() for example in data.examples]
+    return np.array(sorted(range(len(keys)), key=lambda i: (keys[i], i)), dtype=np.int64)
+
+
 def partners(data: EncodedData, seed: int) -> np.ndarray:
     """For each example another one, drawn by the seed; a rotation of a shuffle, so nobody gets itself, ``[examples]``.
-
-    Examples are first put in an order that depends on their content alone, so their order in the file does not matter.
 
     Raises:
         DataError: with fewer than two examples.
     """
     if len(data) < 2:
         raise DataError("resample ablation takes z from another example, so the data needs at least 2 examples")
-    keys = [hashlib.sha256(example.content).hexdigest() for example in data.examples]
-    order = np.array(sorted(range(len(keys)), key=lambda i: (keys[i], i)))
+    order = by_content(data)
     order = order[np.random.default_rng(seed).permutation(len(order))]
     partner = np.empty(len(order), dtype=np.int64)
     partner[order] = np.roll(order, -1)
@@ -132,17 +147,17 @@ class ZCollector:
         self.batch: Batch | None = None
         self.sums: dict[LayerKey, Tensor] = {}
         self.counts: dict[LayerKey, int] = {}
-        self.dtype = torch.float32
+        self.dtype, self.device = torch.float32, torch.device("cpu")
 
     def __call__(self, site: str, layer: int, z: Tensor) -> None:
         assert self.batch is not None
         key = (site, layer)
         real = self.batch.positions(site, z.shape[1])  # [rows, query]
         if self.into.ablation == "mean":
-            total = (z.double() * real[:, :, None, None]).sum((0, 1))
+            total = double(z.masked_fill(~real[:, :, None, None], 0.0)).sum((0, 1))
             self.sums[key] = self.sums[key] + total if key in self.sums else total
             self.counts[key] = self.counts.get(key, 0) + int(real.sum())
-            self.dtype = z.dtype
+            self.dtype, self.device = z.dtype, z.device
             return
         slots = self.into.z.setdefault(key, [z.new_empty(0)] * self.examples)
         for row, index in enumerate(self.batch.indices):
@@ -151,7 +166,7 @@ class ZCollector:
     def finish(self) -> None:
         """Turns sums into means, in the dtype that the model's ``z`` had."""
         for key, total in self.sums.items():
-            self.into.means[key] = (total / self.counts[key]).to(self.dtype)
+            self.into.means[key] = (total / self.counts[key]).to(self.device, self.dtype)
 
 
 def edits_for(

@@ -148,18 +148,26 @@ class _Encoder:
     def label(self, label: int | str | None, where: str) -> int:
         """Class number of a label: an int is the number, a str the name of a class or else its number."""
         config = self.lens.model.config
-        names: Mapping[str, int] = getattr(config, "label2id", None) or {}
+        # Configs may carry either table alone; id2label is the one that transformers keeps.
+        names = {str(name): int(i) for i, name in (getattr(config, "id2label", None) or {}).items()}
+        names |= {str(name): int(i) for name, i in (getattr(config, "label2id", None) or {}).items()}
         classes = int(getattr(config, "num_labels", len(names)))
         if classes < 2:
             raise DataError(f"{self.lens.name} gives one number, not classes; use a model with two classes or more")
-        number = label
-        if isinstance(label, str):
-            text = label.strip()
-            number = next((names[name] for name in (text, text.upper(), text.lower()) if name in names), None)
-            if number is None and re.fullmatch(r"[0-9]{1,9}", text):
-                number = int(text)
-        if not isinstance(number, int) or not 0 <= number < classes:
+        number = _class_number(label, names) if isinstance(label, str) else label
+        if number is None or not 0 <= number < classes:
             shown = ", ".join(f"{i} ({shorten(name)})" for name, i in list(names.items())[:8])
             found = shorten(label)
             raise DataError(f"{where}: label {found!r} is not one of the model's {classes} classes: {shown}")
         return number
+
+
+def _class_number(text: str, names: Mapping[str, int]) -> int | None:
+    """A class by its name, with or without its capitals, or by its number."""
+    text = text.strip()
+    if text in names:
+        return names[text]
+    same = {i for name, i in names.items() if name.casefold() == text.casefold()}
+    if len(same) == 1:
+        return same.pop()
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None

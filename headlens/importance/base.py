@@ -135,7 +135,7 @@ def empty(lens: Lens, unit: Unit, examples: int | None = None) -> dict[str, np.n
 def merge_groups(
     lens: Lens, per_head: Mapping[str, np.ndarray], how: Callable[..., np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Turns arrays ``[..., layer, head]`` into ``[..., layer, group]`` with ``how(array, axis=-1)`` over the members."""
+    """Turns arrays ``[..., layer, head]`` into ``[..., layer, group]`` with ``how(array, axis=-1)`` over members."""
     found = {}
     for site in lens.topology.sites:
         values = per_head[site.name]

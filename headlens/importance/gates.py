@@ -69,9 +69,11 @@ def _one_batch(lens: Lens, batch: Batch) -> tuple[dict[LayerKey, np.ndarray], np
     with torch.enable_grad():
         values = readout(lens.forward(batch.inputs, run), lens.task)
         nll, count = sums(METRICS["loss"], values, batch)
-        found = torch.autograd.grad(nll.sum(), list(gates.values()), allow_unused=True)
+        leaves = list(gates.values())
+        # Where nothing is predicted in the whole batch, nothing depends on a gate.
+        found = torch.autograd.grad(nll.sum(), leaves, allow_unused=True) if nll.requires_grad else [None] * len(leaves)
     gradients = {
-        place: (torch.zeros_like(gates[place]) if gradient is None else gradient).double().cpu().numpy()
+        place: (torch.zeros_like(gates[place]) if gradient is None else gradient).cpu().double().numpy()
         for place, gradient in zip(gates, found, strict=True)
     }
-    return gradients, nll.detach().cpu().numpy(), count.cpu().numpy()
+    return gradients, nll.detach().numpy(), count.numpy()

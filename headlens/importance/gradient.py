@@ -29,5 +29,5 @@ class GradientMethod(Method):
         numerator = raw.numerator
         if request.unit == "kv":  # one gate on the whole group: the derivative is the sum over its members
             numerator = merge_groups(lens, numerator, np.sum)
-        numerator = {site: -values if request.signed else np.abs(values) for site, values in numerator.items()}
+        numerator = {site: 0.0 - values if request.signed else np.abs(values) for site, values in numerator.items()}
         return replace(raw, numerator=numerator)

@@ -10,6 +10,7 @@ import torch
 from headlens.errors import HeadlensError
 from headlens.importance.base import Method, Raw, Request, empty, merge_groups
 from headlens.lens import Lens
+from headlens.metrics import at_least_float32
 from headlens.models.families.base import Place, output_weight
 
 
@@ -40,7 +41,7 @@ class MagnitudeMethod(Method):
 
     def norms(self, lens: Lens, place: Place, heads: tuple[int, ...]) -> np.ndarray:  # noqa: ARG002
         """Norm for each present head, ``[heads]``."""
-        return torch.linalg.matrix_norm(output_weight(place).float()).double().cpu().numpy()
+        return torch.linalg.matrix_norm(at_least_float32(output_weight(place))).cpu().numpy()
 
 
 class MagnitudeOVMethod(MagnitudeMethod):
@@ -59,9 +60,9 @@ class MagnitudeOVMethod(MagnitudeMethod):
             raise HeadlensError(
                 f"{self.name} does not apply: {lens.family} has no value matrix; use --method magnitude"
             )
-        output = output_weight(place).float()  # [heads, d_head, d_model]
+        value, output = at_least_float32(value), at_least_float32(output_weight(place))  # [heads, d_head, d_model]
         reads = torch.arange(len(heads)) * value.shape[0] // len(heads)
         # ||A B||_F^2 = tr(A^T A B B^T): d_head x d_head products instead of d_in x d_model ones.
-        left = value.float().transpose(1, 2) @ value.float()
+        left = value.transpose(1, 2) @ value
         right = output @ output.transpose(1, 2)
-        return (left[reads] * right).sum((1, 2)).clamp(min=0).sqrt().double().cpu().numpy()
+        return (left[reads] * right).sum((1, 2)).clamp(min=0).sqrt().cpu().numpy()

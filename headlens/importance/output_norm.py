@@ -8,6 +8,7 @@ import torch
 
 from headlens.importance.base import Request
 from headlens.importance.watch import WatchingMethod, by_group
+from headlens.metrics import at_least_float32
 from headlens.models.families.base import output_weight
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class OutputNormMethod(WatchingMethod):
     def per_position(self, lens: Lens, request: Request, site: str, layer: int, seen: Tensor, batch: Batch) -> Tensor:  # noqa: ARG002
         """See the base class."""
         place = next(s for s in lens.sites if s.name == site).layers[layer]
-        written = torch.einsum("rqhd,hdm->rqmh", seen.float(), output_weight(place).float())
+        written = torch.einsum("rqhd,hdm->rqmh", at_least_float32(seen), at_least_float32(output_weight(place)))
         if request.unit == "kv":
             written = by_group(lens, site, layer, written, "sum")
         return written.norm(dim=2)

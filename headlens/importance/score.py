@@ -15,11 +15,14 @@ from headlens.importance.base import Method, Raw, Request
 from headlens.metrics import ratio
 from headlens.reliability import split_half
 from headlens.scores import HeadScores
+from headlens.switches import by_content
 
 if TYPE_CHECKING:
-    from headlens.data.encode import EncodedData
+    from headlens.data.encode import Encoded, EncodedData
+    from headlens.heads import SiteShape, Unit
     from headlens.lens import Lens
 
+_LANGUAGE_MODELS = ("causal-lm", "masked-lm", "seq2seq")
 Normalize = Literal["none", "layer"]
 
 
@@ -45,7 +48,7 @@ def score(lens: Lens, method: Method, request: Request, *, normalize: Normalize 
         sem = {site: pair[1] for site, pair in pairs.items()}
     if normalize == "layer":
         norms = {site: np.sqrt(np.nansum(array**2, axis=1, keepdims=True)) for site, array in values.items()}
-        if any((norm == 0).any() for norm in norms.values()):
+        if any(norms[site.name][layer] == 0 for site in lens.topology.sites for layer in _scored(site, request.unit)):
             raise HeadlensError("--normalize layer: every score of a layer is 0, so it has no norm to divide by")
         values = {site: array / norms[site] for site, array in values.items()}
         sem = {site: array / norms[site] for site, array in sem.items()}
@@ -58,10 +61,24 @@ def score(lens: Lens, method: Method, request: Request, *, normalize: Normalize 
         method=method.name,
         metric=request.metric.name if raw.numerator else None,
         ablation=request.ablation if method.name == "ablation" else None,
-        reliability=split_half(raw.numerator, raw.denominator, seed=request.seed, normalize=normalize == "layer"),
+        reliability=_reliability(request, raw, normalize),
         no_signal=no_signal(lens, request.data, raw, request) if raw.numerator else "",
         provenance=_provenance(lens, request, raw, normalize),
     )
+
+
+def _scored(site: SiteShape, unit: Unit) -> list[int]:
+    """Layers of a site that have something to score."""
+    return [layer for layer in range(len(site.layers)) if site.columns(layer, unit)]
+
+
+def _reliability(request: Request, raw: Raw, normalize: str) -> float | None:
+    if not raw.numerator:
+        return None
+    order = by_content(request.need_data())  # so that the halves do not depend on the order of the examples
+    numerator = {site: array[order] for site, array in raw.numerator.items()}
+    denominator = {site: array[order] for site, array in raw.denominator.items()}
+    return split_half(numerator, denominator, seed=request.seed, normalize=normalize == "layer")
 
 
 GUESSING = 0.98
@@ -74,12 +91,20 @@ def no_signal(lens: Lens, data: EncodedData | None, raw: Raw, request: Request) 
         return ""
     if len({example.content for example in data.examples}) < 2:
         return "there is only one distinct example, so nothing tells how much the scores would change on another"
-    if data.tokens and all(_constant(example.inputs.get("input_ids")) for example in data.examples):
+    special: set[int] = set(getattr(lens.tokenizer, "all_special_ids", ()))
+    if lens.task in _LANGUAGE_MODELS and all(_constant(example, special) for example in data.examples):
         return "every text repeats one single token"
-    flat = np.concatenate([array[:, ~np.isnan(array[0])].sum(0) for array in raw.numerator.values()])
+    totals = [
+        raw.numerator[s.name][:, i, s.columns(i, request.unit)].sum(0)
+        for s in lens.topology.sites
+        for i in _scored(s, request.unit)
+    ]
+    flat = np.concatenate(totals)
+    if not np.isfinite(flat).all():
+        return f"some scores are not finite numbers (the model computes in {lens.dtype}; try --dtype float32)"
     if np.ptp(flat) == 0:
         return "all scores are equal"
-    classes = lens.vocabulary if lens.task in ("causal-lm", "masked-lm", "seq2seq") else 0
+    classes = lens.vocabulary if lens.task in _LANGUAGE_MODELS else 0
     guess = GUESSING * math.log(classes) if classes > 1 else math.inf
     if request.metric.name == "loss" and raw.baseline is not None and raw.baseline >= guess:
         return (
@@ -89,9 +114,10 @@ def no_signal(lens: Lens, data: EncodedData | None, raw: Raw, request: Request) 
     return ""
 
 
-def _constant(ids: Any) -> bool:
-    """Whether all tokens but the first (perhaps a start token) and the last (perhaps an end token) are the same."""
-    return ids is not None and len(set(ids.tolist()[1:-1] or ids.tolist())) == 1
+def _constant(example: Encoded, special: set[int]) -> bool:
+    """Whether the text that is predicted holds no two different ordinary tokens."""
+    ids = example.inputs.get("decoder_input_ids", example.inputs["input_ids"])
+    return len(set(ids.tolist()) - special) < 2
 
 
 def _provenance(lens: Lens, request: Request, raw: Raw, normalize: str) -> Mapping[str, Any]:
@@ -110,7 +136,7 @@ def _provenance(lens: Lens, request: Request, raw: Raw, normalize: str) -> Mappi
         "signed": request.signed,
         "normalize": normalize,
         "seed": request.seed,
-        "baseline": raw.baseline,
+        "baseline": raw.baseline if raw.baseline is not None and math.isfinite(raw.baseline) else None,
         "seconds": round(raw.seconds, 3),
         "cached": raw.cached,
         "versions": {

@@ -72,7 +72,7 @@ class _Watcher:
         found = self.method.per_position(self.lens, self.request, site, layer, seen, self.batch)
         rows = list(self.batch.indices)
         columns = self.lens.topology.site(site).columns(layer, self.request.unit)
-        total = (found.double() * counted[:, :, None]).sum(1).cpu().numpy()  # [rows, columns]
+        total = found.masked_fill(~counted[:, :, None], 0.0).cpu().double().sum(1).numpy()  # [rows, columns]
         self.numerator[site][np.ix_(rows, [layer], columns)] = total[:, None, :]
         self.denominator[site][rows] = counted.sum(1).cpu().numpy()
 

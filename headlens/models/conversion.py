@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import shutil
-import struct
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,20 +23,9 @@ if TYPE_CHECKING:
 MAGIC = b"GGUF"
 # Part of every cached name: raise it when the way of converting changes.
 FORMAT = "f32-1"
+# Seconds after which an unfinished conversion belongs to a process that was killed.
+ABANDONED_AFTER = 3600
 _LOCK = threading.Lock()
-_READ_ERRORS = (
-    ValueError,
-    KeyError,
-    IndexError,
-    TypeError,
-    OSError,
-    RuntimeError,
-    struct.error,
-    ArithmeticError,
-    AttributeError,
-    MemoryError,
-    ImportError,
-)
 
 
 def content_hash(path: Path) -> str:
@@ -65,6 +54,7 @@ def converted(gguf: Path, key: str | None = None) -> Path:
             return target
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
+            _sweep(target)
             temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         except OSError as error:
             raise ModelError(f"converted models cannot be kept in {target.parent}: {error.strerror}") from error
@@ -74,6 +64,13 @@ def converted(gguf: Path, key: str | None = None) -> Path:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return target
+
+
+def _sweep(target: Path) -> None:
+    """Remove what killed conversions of the same file left behind, once no living one can be using it."""
+    for leftover in target.parent.glob(f".{target.name}-*"):
+        if time.time() - leftover.stat().st_mtime > ABANDONED_AFTER:
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def is_whole(folder: Path) -> bool:
@@ -147,7 +144,9 @@ def _convert(gguf: Path, folder: Path) -> None:
                 raise ModelError(f"{gguf} lacks {len(missing)} of the model's weights, such as {missing[0]}")
             _plain_copy(model).save_pretrained(folder)
             tokenizer.save_pretrained(folder)
-    except _READ_ERRORS as error:
+    except ModelError:
+        raise
+    except Exception as error:  # what a broken file sets off is open-ended; tokenizers raises plain Exception
         reason = " ".join(str(error).split())[:160] or type(error).__name__
         raise ModelError(f"{gguf} cannot be read as a GGUF model: {reason}") from error
 

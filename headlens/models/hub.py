@@ -94,7 +94,7 @@ def reachable(timeout: float = 3.0) -> bool:
     def probe() -> None:
         try:
             request = urllib.request.Request(endpoint(), method="HEAD")
-            with urllib.request.urlopen(request, timeout=timeout):
+            with urllib.request.build_opener().open(request, timeout=timeout):
                 answered.set()
         except urllib.error.HTTPError as error:
             if error.code < 500:  # it answered, if only to say that its front page is not for us

@@ -111,16 +111,19 @@ def _task_from_type(config: PretrainedConfig) -> tuple[Task, type[PreTrainedMode
     from transformers.models.auto import modeling_auto as auto
 
     seq2seq = (auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES, "seq2seq")
+    causal = (auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, "causal-lm")
+    two_tower = (auto.MODEL_MAPPING_NAMES, "two-tower")
+    # The first table that knows the model type wins, so what is special about this config comes first.
     tables = [
+        *([two_tower] if hasattr(config, "text_config") and hasattr(config, "vision_config") else []),
+        *([causal] if getattr(config, "is_decoder", False) else []),  # an encoder class turned into a decoder
         (auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES, "audio"),
         *([seq2seq] if config.is_encoder_decoder else []),
         (auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, "masked-lm"),
-        (auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, "causal-lm"),
+        causal,
         (auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES, "image-classification"),
-        (auto.MODEL_MAPPING_NAMES, "two-tower" if hasattr(config, "vision_config") else "embedding"),
+        (auto.MODEL_MAPPING_NAMES, "embedding"),
     ]
-    if getattr(config, "is_decoder", False):  # an encoder class turned into a decoder
-        tables.insert(0, (auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, "causal-lm"))
     for table, task in tables:
         names = table.get(config.model_type)
         if names:

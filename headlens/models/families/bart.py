@@ -18,10 +18,10 @@ _STACKS = (
 
 
 class Bart(Family):
-    """BART and mBART (learned positions)."""
+    """BART, mBART and others with the same modules: M2M-100 (NLLB) and Blenderbot."""
 
     name = "BART"
-    model_types: tuple[str, ...] = ("bart", "mbart")
+    model_types: tuple[str, ...] = ("bart", "mbart", "m2m_100", "blenderbot", "blenderbot-small")
     stacks = _STACKS
 
 

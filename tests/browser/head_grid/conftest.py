@@ -125,11 +125,14 @@ class Grid:
     def expect_off(self, *labels: str) -> None:
         """Python and the browser both have exactly these heads off."""
         text = f"off={len(labels)} [{' '.join(sorted(labels))}]"
-        expect(self.page.get_by_text(text, exact=True)).to_be_visible(timeout=10_000)
+        expect(self.page.get_by_text(text, exact=True)).to_be_visible(timeout=20_000)
+        end = time.monotonic() + 10
+        while self.shown_off() != set(labels) and time.monotonic() < end:
+            self.page.wait_for_timeout(50)
         assert self.shown_off() == set(labels)
 
     def expect_text(self, text: str) -> None:
-        expect(self.page.get_by_text(text)).to_be_visible(timeout=10_000)
+        expect(self.page.get_by_text(text)).to_be_visible(timeout=20_000)
 
     def click_button(self, name: str) -> None:
         self.page.get_by_role("button", name=name, exact=True).click()

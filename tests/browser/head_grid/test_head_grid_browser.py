@@ -48,6 +48,10 @@ def test_sites_gone_and_missing_heads(open_grid) -> None:
     expect(gone).to_have_accessible_name("enc.L1H3, gone, off")
     expect(gone).to_be_disabled()
     gone.click(force=True)
+    g.page.mouse.down()
+    g.page.mouse.move(*centre(g.head("enc.L1H7")))
+    g.page.mouse.up()
+    g.expect_off()
     g.grid("Heads enc").get_by_role("button", name="Layer 1, 0 of 4 off").click()
     g.head("dec.L3H2").click()
     g.press("ArrowUp", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "Space")
@@ -74,6 +78,18 @@ def test_click_space_and_script_click_switch_once(open_grid) -> None:
     g.head("L3H7").click(button="right")
     g.page.wait_for_timeout(200)
     g.expect_off("L3H7")
+
+
+def test_a_slow_press_after_a_quick_one_switches_once(open_grid) -> None:
+    g = open_grid()
+    g.head("L3H1").click()
+    g.page.wait_for_timeout(200)
+    g.page.mouse.move(*centre(g.head("L3H7")))
+    g.page.mouse.down()
+    g.page.wait_for_timeout(500)
+    g.page.mouse.up()
+    g.page.wait_for_timeout(200)
+    g.expect_off("L3H1", "L3H7")
 
 
 def test_headers_switch_lines_and_count(open_grid) -> None:
@@ -210,10 +226,8 @@ def test_twenty_quick_clicks(open_grid, shape: str) -> None:
     g = open_grid(f"shape={shape}")
     labels = [f"L{r}H{c}" for r in range(1, 6) for c in (0, 2, 5, 8)]
     points = [centre(g.head(label)) for label in labels]
-    start = time.monotonic()
     for point in points:
         g.page.mouse.click(*point)
-    assert time.monotonic() - start < 5
     g.expect_off(*labels)
 
 

@@ -74,9 +74,9 @@ _MLA = {
 _FALCON = {**_IDS, **_DEEP, "bias": True}
 
 
-def _decoder(name: str, *classes: str, config: str = "", **arguments: Any) -> TinySpec:
+def _decoder(name: str, *classes: str, **arguments: Any) -> TinySpec:
     found = classes or (f"{name}ForCausalLM", f"{name}Model")
-    return TinySpec("causal", config or f"{name}Config", found, arguments)
+    return TinySpec("causal", f"{name}Config", found, arguments)
 
 
 def _encoder(name: str, *classes: str, **arguments: Any) -> TinySpec:
@@ -126,9 +126,11 @@ TINY: dict[str, TinySpec] = {
     "qwen3": _decoder("Qwen3", **_LLAMA, num_key_value_heads=2, head_dim=12),
     "gemma": _decoder("Gemma", **_LLAMA, num_key_value_heads=1, head_dim=12),
     "gemma2": _decoder("Gemma2", **_LLAMA, num_key_value_heads=2, head_dim=12, sliding_window=4),
-    "gemma3_text": _decoder(
-        "Gemma3", "Gemma3ForCausalLM", "Gemma3TextModel", config="Gemma3TextConfig",
-        **{**_LLAMA, "num_key_value_heads": 2, "head_dim": 12, "sliding_window": 4},
+    "gemma3_text": TinySpec(
+        "causal",
+        "Gemma3TextConfig",
+        ("Gemma3ForCausalLM", "Gemma3TextModel"),
+        {**_LLAMA, "num_key_value_heads": 2, "head_dim": 12, "sliding_window": 4},
     ),
     "olmo": _decoder("Olmo", **_LLAMA),
     "olmo2": _decoder("Olmo2", **_LLAMA, num_key_value_heads=2),
@@ -144,7 +146,8 @@ TINY: dict[str, TinySpec] = {
     "xlm-roberta": _encoder("XLMRoberta", **_BERT),
     "camembert": _encoder("Camembert", **_BERT),
     "distilbert": _encoder(
-        "DistilBert", **{**_IDS, "n_layers": 3, "n_heads": 4, "dim": 32, "hidden_dim": 48},
+        "DistilBert",
+        **{**_IDS, "n_layers": 3, "n_heads": 4, "dim": 32, "hidden_dim": 48},
         max_position_embeddings=64,
     ),
     "electra": _encoder("Electra", **_BERT, embedding_size=16),
@@ -162,6 +165,9 @@ TINY: dict[str, TinySpec] = {
     "mbart": _seq2seq("MBart", **_BART),
     "pegasus": _seq2seq("Pegasus", **_BART),
     "marian": TinySpec("seq2seq", "MarianConfig", ("MarianMTModel", "MarianModel"), _BART),
+    "m2m_100": _seq2seq("M2M100", **_BART),
+    "blenderbot": _seq2seq("Blenderbot", **_BART),
+    "blenderbot-small": _seq2seq("BlenderbotSmall", **_BART),
     "whisper": TinySpec(
         "sound",
         "WhisperConfig",
@@ -234,7 +240,7 @@ def randomise(model: nn.Module, generator: torch.Generator) -> None:
         if not weight.requires_grad:  # fixed positions: some classes build them again when they are loaded
             continue
         noise = torch.randn(weight.shape, generator=generator)
-        if weight.dim() == 1:
+        if weight.dim() < 2:
             # Norm weights and scales start at 1 (Gemma's at 0), biases at 0.
             start = 1.0 if name.endswith(("weight", "lambda1")) and bool((weight == 1).all()) else 0.0
             weight.copy_(start + 0.3 * noise)

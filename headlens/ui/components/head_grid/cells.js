@@ -17,12 +17,17 @@ const structure = (data) =>
 
 function buildAll(g, data) {
   const focused = g.root.getRootNode().activeElement?.dataset?.label;
+  hideTip(g);
+  g.gesture = null;
+  g.hot = [];
   g.sites.replaceChildren();
   g.byLabel = new Map();
   g.grids = data.grids.map((site, index) => buildGrid(g, site, index, data.grids.length > 1));
   g.active = g.byLabel.has(g.active) ? g.active : null;
   g.pinned = g.byLabel.has(g.pinned) ? g.pinned : null;
   g.anchor = null;
+  mark(g, "hl-active", null, g.active);
+  mark(g, "hl-pinned", null, g.pinned);
   if (g.byLabel.has(focused)) g.byLabel.get(focused).button.focus({ preventScroll: true });
 }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.components.v2 import component as register_component
 
-from headlens.ui.components.head_grid.messages import GridEvent, GridView, parse_label, parse_mask
+from headlens.ui.components.head_grid.messages import GridEvent, GridView, parse_label, parse_mask, parse_sequence
 from headlens.ui.components.head_grid.payload import GridData, Mode, all_labels, build_payload, switchable_labels
 from headlens.ui.components.head_grid.scale import Scale
 
@@ -68,12 +68,22 @@ def head_grid(
     Raises:
         ValueError: see :func:`build_payload`.
     """
-    payload = build_payload(grids, off=off, ack=ack, scale=scale, mode=mode, height=height, pinned=pinned)
     drawn, switchable = all_labels(grids), switchable_labels(grids)
     elsewhere = frozenset(off) - drawn
 
     def state() -> Mapping[str, Any]:
         return st.session_state.get(key) or {}
+
+    payload = build_payload(
+        grids,
+        off=off,
+        ack=ack,
+        scale=scale,
+        mode=mode,
+        height=height,
+        pinned=pinned,
+        pin_ack=parse_sequence(state().get("pinned")),
+    )
 
     def mask_changed() -> None:
         event = parse_mask(state().get("mask"), switchable)

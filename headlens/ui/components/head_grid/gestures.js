@@ -26,14 +26,15 @@ function listen(g) {
 
 function pressed(g, event) {
   g.handledClick = null;
+  clearTimeout(g.clickTimer);
   const cell = placeOf(g, event.target);
-  if (!cell || !isHead(cell) || event.button !== 0 || event.ctrlKey || !event.isPrimary) return;
+  if (!cell || !isHead(cell) || event.button !== 0 || event.ctrlKey || !event.isPrimary || cell.gone) return;
   const touch = event.pointerType === "touch";
   g.gesture = { cell, last: cell, touch, id: event.pointerId, x: event.clientX, y: event.clientY };
   if (touch) {
     g.gesture.hold = setTimeout(() => {
       startPainting(g);
-      navigator.vibrate?.(10);
+      if (navigator.userActivation?.hasBeenActive) navigator.vibrate?.(10);
     }, HOLD);
     return;
   }
@@ -49,8 +50,8 @@ function pressed(g, event) {
 function startPainting(g) {
   const { cell } = g.gesture;
   g.handledClick = cell;
-  g.anchor = cell.gone ? g.anchor : cell;
-  g.gesture.off = !(cell.gone || g.off.has(cell.label));
+  g.anchor = cell;
+  g.gesture.off = !g.off.has(cell.label);
   setHeads(g, [cell], g.gesture.off);
   g.gesture.painting = true;
   look(g, cell);
@@ -95,8 +96,8 @@ function released(g, event) {
   if (!gesture || event.pointerId !== gesture.id) return;
   clearTimeout(gesture.hold);
   g.gesture = null;
-  if (gesture.painting && g.maskTimer) sendMask(g);
-  setTimeout(() => (g.handledClick = null), 400);
+  if (g.maskTimer) flushMask(g);
+  g.clickTimer = setTimeout(() => (g.handledClick = null), 400);
 }
 
 // Taps, headers, screen readers and scripts arrive here; a press that has already switched does not count twice.
@@ -189,8 +190,8 @@ function keyed(g, event) {
   event.preventDefault();
   if (event.shiftKey && ARROWS[event.key] && isHead(place)) {
     if (!isHead(target)) return;
-    g.keyPaint ??= !place.gone && g.off.has(place.label);
-    setHeads(g, [target], g.keyPaint);
+    if (!place.gone) g.keyPaint ??= g.off.has(place.label);
+    if (g.keyPaint !== undefined) setHeads(g, [target], g.keyPaint);
   }
   moveTo(g, target);
 }

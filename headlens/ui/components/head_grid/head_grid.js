@@ -4,12 +4,14 @@ let mounted = 0;
 
 function mount(parent) {
   const root = parent.querySelector(".hl-root");
-  const g = { root, off: new Set(), seq: 0, ack: null, active: null, pinned: null, grids: [], byLabel: new Map() };
+  const g = { root, off: new Set(), active: null, pinned: null, grids: [], byLabel: new Map() };
+  g.masks = { seq: 0, ack: null };
+  g.pins = { seq: 0, ack: null };
   g.sites = make("div", { class: "hl-sites" });
   g.legend = make("div", { class: "hl-legend" });
   g.hint = make("div", { class: "hl-hint", id: `hl-hint-${++mounted}` });
   g.live = make("div", { class: "hl-live", "aria-live": "polite", "aria-atomic": "true" });
-  g.tip = make("div", { class: "hl-tip", "aria-hidden": "true", popover: "manual" });
+  g.tip = make("div", { class: "hl-tip", "aria-hidden": "true", popover: "manual", hidden: "" });
   root.replaceChildren(g.sites, g.legend, g.hint, g.live, g.tip);
   listen(g);
   const resized = new ResizeObserver(() => layOut(g));
@@ -21,21 +23,23 @@ function mount(parent) {
     window.removeEventListener("scroll", scrolled, { capture: true });
     clearTimeout(g.lookTimer);
     clearTimeout(g.tipTimer);
+    if (g.maskTimer) flushMask(g);
   };
   return g;
 }
 
-// The page's set counts once it contains the user's newest switch. An ack that went back means a new session.
-function adopt(g, data) {
-  const renewed = g.ack === null || data.ack < g.ack;
-  g.ack = data.ack;
-  if (!renewed && data.ack < g.seq) return;
-  g.seq = data.ack;
-  g.off = new Set(data.off);
+// Whether the page has seen our newest message of a kind. An ack that went back means a new session: follow it.
+function caughtUp(count, ack) {
+  const renewed = count.ack === null || ack < count.ack;
+  count.ack = ack;
+  if (!renewed && ack < count.seq) return false;
+  count.seq = ack;
+  return true;
 }
 
+// The page pins by changing its mind; without a change the user's pin stays.
 function adoptPin(g, data, first) {
-  if (!first && data.pinned === g.askedPin) return;
+  if (!caughtUp(g.pins, data.pinAck) || (!first && data.pinned === g.askedPin)) return;
   g.askedPin = data.pinned;
   if (data.pinned !== g.pinned) pin(g, data.pinned, { silent: first });
 }
@@ -47,7 +51,7 @@ export default function headGrid({ data, parentElement, setStateValue }) {
   g.set = setStateValue;
   g.data = data;
   g.dark = isDark(g.root);
-  adopt(g, data);
+  if (caughtUp(g.masks, data.ack)) g.off = new Set(data.off);
   g.root.classList.toggle("hl-dark", g.dark);
   g.root.classList.toggle("hl-switch", data.mode === "switch");
   const built = structure(data);

@@ -48,12 +48,16 @@ def parse_mask(message: object, known: Collection[str]) -> GridEvent | None:
     """
     if not isinstance(message, Mapping):
         return None
-    off, seq = message.get("off"), message.get("seq")
-    if not isinstance(off, list) or isinstance(seq, bool) or not isinstance(seq, int) or not 0 < seq < _MAX_SEQUENCE:
-        return None
-    if not all(isinstance(label, str) for label in off):
+    off, seq = message.get("off"), parse_sequence(message)
+    if not seq or not isinstance(off, list) or not all(isinstance(label, str) for label in off):
         return None
     return GridEvent("mask", off=frozenset(off).intersection(known), ack=seq)
+
+
+def parse_sequence(message: object) -> int:
+    """Sequence number of a message, 0 if it has none."""
+    seq = message.get("seq") if isinstance(message, Mapping) else None
+    return seq if isinstance(seq, int) and not isinstance(seq, bool) and 0 < seq < _MAX_SEQUENCE else 0
 
 
 def parse_label(message: object, known: Collection[str]) -> str | None:

@@ -10,7 +10,7 @@ function setHeads(g, cells, off) {
     paintCell(g, cell);
   }
   new Set(changed.map((cell) => cell.grid)).forEach((grid) => paintHeaders(g, grid));
-  g.seq++;
+  g.masks.seq++;
   sendMask(g);
   announce(g, changed, off);
   showLegend(g);
@@ -39,13 +39,19 @@ function setRange(g, cell) {
 // Each message is the whole set, so a later one replaces an earlier one; while a drag goes on some are left out.
 function sendMask(g) {
   clearTimeout(g.maskTimer);
-  const now = () => g.set("mask", { off: [...g.off], seq: g.seq });
-  if (g.gesture?.painting) g.maskTimer = setTimeout(now, 120);
-  else now();
+  g.maskTimer = null;
+  if (g.gesture?.painting) g.maskTimer = setTimeout(() => flushMask(g), 120);
+  else flushMask(g);
 }
 
 // Names keep the plain hyphen, which programs can read as a number; what is seen gets the proper sign.
 const minus = (text) => text.replaceAll("-", "−");
+
+function flushMask(g) {
+  clearTimeout(g.maskTimer);
+  g.maskTimer = null;
+  g.set("mask", { off: [...g.off], seq: g.masks.seq });
+}
 
 const noun = (g, n) => `${g.grids[0].site.letter === "H" ? "head" : "group"}${n === 1 ? "" : "s"}`;
 
@@ -82,7 +88,7 @@ function pin(g, label, { silent = false } = {}) {
   g.pinned = label;
   if (!changed || silent) return;
   g.live.textContent = label ? `${label} pinned` : "unpinned";
-  g.set("pinned", { label });
+  g.set("pinned", { label, seq: ++g.pins.seq });
 }
 
 function showTip(g, cell = g.tipped) {
@@ -102,7 +108,10 @@ function showTip(g, cell = g.tipped) {
   }
   if (site.roles[cell.label]) lines.push(line("hl-tip-note", site.roles[cell.label]));
   g.tip.replaceChildren(...lines);
-  if (!g.tip.matches(":popover-open")) g.tip.showPopover?.();
+  if (g.tip.hidden) {
+    g.tip.hidden = false;
+    g.tip.showPopover?.(); // above everything; without it the tip is merely in place
+  }
   const box = cell.button.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = g.tip;
   const left = Math.min(Math.max(4, box.left + box.width / 2 - width / 2), window.innerWidth - width - 4);
@@ -113,7 +122,9 @@ function showTip(g, cell = g.tipped) {
 function hideTip(g) {
   g.tipped = null;
   clearTimeout(g.tipTimer);
-  if (g.tip.matches(":popover-open")) g.tip.hidePopover();
+  if (g.tip.hidden) return;
+  g.tip.hidePopover?.();
+  g.tip.hidden = true;
 }
 
 function showLegend(g) {

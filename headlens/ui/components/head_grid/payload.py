@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -82,23 +84,28 @@ class GridData:
         letter = "H" if self.unit == "head" else "G"
         return f"{self.site + '.' if self.site else ''}L{layer}{letter}{head}"
 
-    def is_gone(self, layer: int, head: int) -> bool:
-        """Whether the head was cut out of the model."""
-        return self.gone is not None and bool(self.gone[layer, head])
+    @cached_property
+    def labels(self) -> list[list[str]]:
+        """Labels ``[layer][head]`` of all heads that this site ever had, gone ones included."""
+        return [[self.label(layer, head) for head in range(count)] for layer, count in enumerate(self.counts())]
 
-    def places(self) -> Iterator[tuple[int, int]]:
-        """All (layer, head) that this site ever had, gone ones included."""
-        return ((layer, head) for layer, count in enumerate(self.counts()) for head in range(count))
+    @cached_property
+    def gone_labels(self) -> frozenset[str]:
+        """Labels of the heads that were cut out."""
+        if self.gone is None:
+            return frozenset()
+        rows = zip(self.labels, self.gone.tolist(), strict=True)
+        return frozenset(label for labels, gone in rows for label, lost in zip(labels, gone, strict=False) if lost)
 
 
 def all_labels(grids: Sequence[GridData]) -> frozenset[str]:
     """Labels of all heads drawn, gone ones included: what may be looked at."""
-    return frozenset(grid.label(*place) for grid in grids for place in grid.places())
+    return frozenset(label for grid in grids for row in grid.labels for label in row)
 
 
 def switchable_labels(grids: Sequence[GridData]) -> frozenset[str]:
     """Labels of all heads that can be switched: drawn and not gone."""
-    return frozenset(grid.label(*place) for grid in grids for place in grid.places() if not grid.is_gone(*place))
+    return all_labels(grids).difference(*(grid.gone_labels for grid in grids))
 
 
 def ranks(grids: Sequence[GridData]) -> dict[str, int]:
@@ -107,14 +114,15 @@ def ranks(grids: Sequence[GridData]) -> dict[str, int]:
     Pending and gone heads have no rank.
     """
     scored = {
-        grid.label(*place): float(grid.scores[place])
+        label: score
         for grid in grids
-        for place in grid.places()
-        if not grid.is_gone(*place) and np.isfinite(grid.scores[place])
+        for labels, scores in zip(grid.labels, grid.scores.tolist(), strict=True)
+        for label, score in zip(labels, scores, strict=False)
+        if math.isfinite(score) and label not in grid.gone_labels
     }
-    order = np.sort(np.fromiter(scored.values(), dtype=float))
-    better = order.size - np.searchsorted(order, list(scored.values()), side="right")
-    return {label: int(rank) + 1 for label, rank in zip(scored, better, strict=True)}
+    values = np.array(list(scored.values()), dtype=float)
+    better = values.size - np.searchsorted(np.sort(values), values, side="right")
+    return dict(zip(scored, (better + 1).tolist(), strict=True))
 
 
 def build_payload(
@@ -126,6 +134,7 @@ def build_payload(
     mode: Mode = "map",
     height: int | None = None,
     pinned: str | None = None,
+    pin_ack: int = 0,
 ) -> dict[str, Any]:
     """Everything the browser needs, as JSON-ready values.
 
@@ -137,6 +146,7 @@ def build_payload(
         mode: ``map`` (colours lead) or ``switch`` (on and off lead).
         height: wanted height of the tallest grid in pixels; None = square-ish cells.
         pinned: label whose card is pinned, or None.
+        pin_ack: sequence number of the newest ``pinned`` message that the page has seen.
 
     Raises:
         ValueError: no grid, two grids of the same name, or a negative ``ack``.
@@ -154,6 +164,7 @@ def build_payload(
         "off": sorted(label for label in off if label in known),
         "ack": ack,
         "pinned": pinned if pinned in all_labels(grids) else None,
+        "pinAck": pin_ack,
         "scale": _scale_payload(scale),
         "mode": mode,
         "height": height,
@@ -162,32 +173,29 @@ def build_payload(
 
 def _grid_payload(grid: GridData, rank: Mapping[str, int]) -> dict[str, Any]:
     """One site: rows of texts, errors and ranks, each ``[layer][head]`` with None where there is none."""
-    rows = [[(layer, head) for head in range(count)] for layer, count in enumerate(grid.counts())]
+    heads = [len(row) for row in grid.labels]
+    rows = [row[:count] for row, count in zip(grid.scores.tolist(), heads, strict=True)]
+    text = [[format_score(score) if math.isfinite(score) else None for score in row] for row in rows]
     return {
         "name": grid.name,
         "title": grid.heading,
         "prefix": f"{grid.site}." if grid.site else "",
         "letter": "H" if grid.unit == "head" else "G",
         "columns": grid.scores.shape[1],
-        "heads": [len(row) for row in rows],
-        "gone": [grid.label(*place) for place in grid.places() if grid.is_gone(*place)],
-        "text": [[_text(grid.scores, place) for place in row] for row in rows],
-        "sem": None if grid.sem is None else [[_error(grid, place) for place in row] for row in rows],
-        "rank": [[rank.get(grid.label(*place)) for place in row] for row in rows],
-        "roles": {label: text for label, text in grid.roles.items() if text},
+        "heads": heads,
+        "gone": sorted(grid.gone_labels),
+        "text": text,
+        "sem": None if grid.sem is None else _error_rows(grid.sem, text),
+        "rank": [[rank.get(label) for label in row] for row in grid.labels],
+        "roles": {label: words for label, words in grid.roles.items() if words},
     }
 
 
-def _text(values: FloatArray, place: tuple[int, int]) -> str | None:
-    value = float(values[place])
-    return format_score(value) if np.isfinite(value) else None
-
-
-def _error(grid: GridData, place: tuple[int, int]) -> str | None:
-    text = _text(grid.scores, place)
-    if text is None or grid.sem is None or not np.isfinite(grid.sem[place]):
-        return None
-    return format_error(float(grid.sem[place]), text)
+def _error_rows(sem: FloatArray, text: list[list[str | None]]) -> list[list[str | None]]:
+    return [
+        [None if score is None or not math.isfinite(error) else format_error(error, score) for error, score in pairs]
+        for pairs in (zip(errors, scores, strict=False) for errors, scores in zip(sem.tolist(), text, strict=True))
+    ]
 
 
 def _scale_payload(scale: Scale) -> dict[str, Any]:

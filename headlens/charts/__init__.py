@@ -1,0 +1,1 @@
+"""Results in, plotly figures out; nothing here knows Streamlit or torch."""

@@ -1,0 +1,217 @@
+"""``headlens importance``: a score for every head."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headlens.cli.inputs import check_data, check_out, load, open_lens
+from headlens.cli.options import (
+    MAX_TOKENS,
+    Ablation,
+    AsJson,
+    BatchSize,
+    Data,
+    Device,
+    Dtype,
+    Limit,
+    MaxTokens,
+    Metric,
+    Model,
+    NoResume,
+    NormalizeChoice,
+    Out,
+    Seed,
+    Split,
+    Unit,
+)
+from headlens.cli.output import emit, say, table
+from headlens.cli.progress import clock, computing
+from headlens.errors import Cancelled, HeadlensError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from headlens.importance import Method, Request
+    from headlens.importance.score import Normalize
+    from headlens.lens import Lens
+    from headlens.scores import HeadScores
+    from headlens.sweep import UnitResult
+
+NAME = "importance"
+SHOWN = 10
+"""Heads shown at each end of the ranking."""
+
+
+def run(
+    model: Model,
+    method: Annotated[str, typer.Option("--method", metavar="NAME", help="A method of `headlens methods`.")],
+    out: Out = None,
+    data: Data = None,
+    split: Split = None,
+    metric: Metric = None,
+    ablation: Ablation = "zero",
+    unit: Unit = "head",
+    signed: Annotated[
+        bool, typer.Option("--signed", help="gradient: keep the sign, an estimate of the ablation score.")
+    ] = False,
+    normalize: Annotated[
+        NormalizeChoice, typer.Option("--normalize", help="layer: divide each layer by its l2 norm.")
+    ] = "none",
+    limit: Limit = None,
+    max_tokens: MaxTokens = MAX_TOKENS,
+    batch_size: BatchSize = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: Dtype = None,
+    no_resume: NoResume = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score every head (default data: the score half).
+
+    With --out S.csv the scores go there and how they came about into S.json; without, both ends of the ranking are
+    shown.
+    """
+    with computing() as reporter:
+        from headlens.data.encode import encode
+        from headlens.importance import Request, method_for
+        from headlens.metrics import metric_for
+        from headlens.store import Store
+
+        chosen = method_for(method)
+        metric_for(metric, "causal-lm")  # is there such a metric?
+        target = None if out is None else check_out(out, ".csv")
+        check_data(data)
+        reporter.phase(f"opening {model}")
+        lens = open_lens(model, device, dtype)
+        examples = None
+        if chosen.needs:
+            loaded = load(lens, data, split, limit, seed, default_split="score")
+            examples = encode(lens, loaded, max_tokens=max_tokens, seed=seed)
+        reporter.phase(f"{method} of {model}")
+        request = Request(
+            metric=metric_for(metric, lens.task),
+            data=examples,
+            ablation=ablation,
+            unit=unit,
+            signed=signed,
+            seed=seed,
+            batch_size=batch_size,
+            store=Store(),
+            resume=not no_resume,
+            on_progress=reporter,
+        )
+        scores, units = compute(lens, chosen, request, normalize)
+    beside = None if target is None else _save(scores, target, units)
+    _remark(scores, chosen, request, data)
+    result = {"out": target, "json": beside, "units": units or None, **scores.describe()}
+    if target is None:
+        result["scores"] = _rows(scores)
+    emit(result, as_json, lambda console: _show(console, scores, chosen, target))
+
+
+def compute(lens: Lens, method: Method, request: Request, normalize: Normalize) -> tuple[HeadScores, int]:
+    """The scores, and how many units of work are in the store now.
+
+    Raises:
+        Cancelled: on Ctrl-C, with what is stored and how to go on.
+    """
+    from headlens.importance.score import score
+
+    stored = 0
+
+    def count(_: UnitResult) -> None:
+        nonlocal stored
+        stored += 1
+
+    try:
+        return score(lens, method, replace(request, on_unit=count), normalize=normalize), stored
+    except (KeyboardInterrupt, Cancelled) as stop:
+        total = sum(len(site.layers) for site in lens.topology.sites)
+        if method.name != "ablation":
+            raise Cancelled(f"{method.name} keeps no parts; the same command starts again") from stop
+        how = (
+            "the same command resumes there" if request.resume else "the same command without --no-resume resumes there"
+        )
+        raise Cancelled(f"{stored} of {total} units are stored; {how}") from stop
+
+
+def _save(scores: HeadScores, path: Path, units: int) -> Path:
+    try:
+        return scores.save(path)
+    except HeadlensError as error:
+        if not units:
+            raise
+        raise HeadlensError(f"{error}; the computed units are stored, so the same command is quick then") from error
+
+
+def _remark(scores: HeadScores, method: Method, request: Request, data: str | None) -> None:
+    """One sentence on how far the ranking can be trusted, and one for each option that did nothing."""
+    if scores.n == 0:
+        say(f"No data were needed for {method.name}, so there is no split-half reliability.")
+    else:
+        say(scores.stability())
+    idle = {
+        "--ablation": request.ablation != "zero" and method.name != "ablation",
+        "--signed": request.signed and method.name not in ("gradient", "ablation"),
+        "--data": data is not None and not method.needs,
+    }
+    for option in (option for option, is_idle in idle.items() if is_idle):
+        say(f"note: {option} has no effect on {method.name}")
+
+
+def _rows(scores: HeadScores) -> list[dict[str, Any]]:
+    return [
+        {
+            "site": site,
+            "layer": layer,
+            "head": column,
+            "score": scores.values[site][layer, column],
+            "sem": scores.sem[site][layer, column],
+            "n": scores.n or None,
+        }
+        for site, layer, column in scores.columns()
+    ]
+
+
+def _show(console: Console, scores: HeadScores, method: Method, path: Path | None) -> None:
+    ranked = scores.ranked()
+    # Where the data tell nothing, showing both ends would be ranking noise; the file has the numbers all the same.
+    parts = {} if scores.no_signal else {"most important": ranked[:SHOWN], "least important": ranked[SHOWN:][-SHOWN:]}
+    for title, columns in parts.items():
+        if not columns:
+            continue
+        console.print(title, style="bold", markup=False)
+        rows = [
+            (
+                scores.topology.label(*column, scores.unit),
+                scores.values[column[0]][column[1:]],
+                scores.sem[column[0]][column[1:]],
+            )
+            for column in columns
+        ]
+        table(console, ("head", "score", "std. error"), rows, numbers=("score", "std. error"))
+    console.print(_unit_note(scores, method), markup=False)
+    facts = scores.provenance
+    where = "" if path is None else f" Written to {path} and {path.with_suffix('.json').name}."
+    console.print(
+        f"{len(ranked)} {'heads' if scores.unit == 'head' else 'KV groups'}, {scores.n or 'no'} examples, "
+        f"computed in {clock(facts['seconds'])}, {facts['cached']} units from the store.{where}",
+        markup=False,
+    )
+
+
+def _unit_note(scores: HeadScores, method: Method) -> str:
+    """What one point of a score is."""
+    from headlens.metrics import METRICS
+
+    if method.name == "ablation" and scores.metric is not None:
+        metric = METRICS[scores.metric]
+        turn = "fall" if metric.higher_is_better else "rise"
+        return (
+            f"Score: {turn} of {metric.title.lower()} ({metric.unit}) when the head is off; positive: the head helps."
+        )
+    return f"Score: {method.formula}; larger: keep the head."

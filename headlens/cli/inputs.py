@@ -1,0 +1,66 @@
+"""From options to a model and data; whatever can be checked without them is checked before they are loaded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headlens.errors import DataError, HeadlensError
+
+if TYPE_CHECKING:
+    from headlens.data.dataset import DataSet, Split
+    from headlens.lens import Lens
+
+
+def check_out(path: Path, ending: str) -> Path:
+    """Whether a file can be written there, so that nobody finds out after an hour; returns the path.
+
+    Raises:
+        HeadlensError: another ending, a missing or read-only folder, or a folder of that name.
+    """
+    path = path.expanduser()
+    folder = path.parent
+    if path.suffix.lower() != ending:
+        raise HeadlensError(f"--out {path}: give a name that ends in {ending}")
+    if path.is_dir():
+        raise HeadlensError(f"--out {path} is a folder; give the name of a file")
+    if not folder.is_dir():
+        raise HeadlensError(f"--out {path}: there is no folder {folder}; make it first")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise HeadlensError(f"--out {path}: the folder {folder} cannot be written; choose another")
+    return path
+
+
+def check_data(spec: str | None) -> None:
+    """Refuses a data file that is not there before a model is opened; raises DataError."""
+    from headlens.data.readers import ENDINGS, read_file
+
+    if spec is not None and Path(spec).suffix.lower() in ENDINGS and not _is_file(Path(spec)):
+        read_file(Path(spec))  # says what is wrong with it
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.expanduser().is_file()
+    except (OSError, ValueError, RuntimeError):  # a name too long, with a NUL character, of an unknown user
+        return False
+
+
+def open_lens(model: str, device: str, dtype: str | None) -> Lens:
+    """Opens MODEL; raises ModelError."""
+    from headlens.lens import open_model
+
+    return open_model(model, device=device, dtype=dtype)
+
+
+def load(
+    lens: Lens, spec: str | None, split: Split | None, limit: int | None, seed: int, *, default_split: Split
+) -> DataSet:
+    """The examples that the options name; raises DataError."""
+    from headlens.data.encode import KINDS
+    from headlens.data.select import load_data
+
+    if lens.task not in KINDS:
+        raise DataError(f"{lens.name} is a {lens.task} model, for which there is no data; use --method magnitude")
+    return load_data(spec, task=lens.task, split=split, default_split=default_split, limit=limit, seed=seed)

@@ -1,0 +1,1 @@
+"""The web app: the only package that imports Streamlit."""

@@ -1,0 +1,226 @@
+"""What a session has chosen, and how it travels: session state <-> the URL's query string.
+
+The rule that makes links, reload, Back and Forward and switching pages all come out right: remember what we wrote into
+the URL; a value that differs from that was put there by the user, and is adopted, unless it is missing because a page
+switch dropped it. Values are checked before they are adopted; what cannot be used is dropped with a notice.
+A user's own text is never put into the URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from headlens.errors import HeadlensError
+from headlens.heads import HeadSet
+
+if TYPE_CHECKING:
+    from headlens.heads import Topology
+
+OWN_DATA = "your own text"
+MAX_VALUE = 20_000
+"""Longest value that is read from a URL."""
+MAX_UNDO = 200
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One value that travels in the URL."""
+
+    name: str
+    default: Callable[[], str]
+    check: Callable[[str], str]
+
+
+def _one_of(options: Callable[[], list[str]]) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        if value not in options():
+            raise HeadlensError(f"{value[:40]!r} is not one of {', '.join(options())}")
+        return value
+
+    return check
+
+
+def _model(value: str) -> str:
+    if not value.strip() or len(value) > 500:
+        raise HeadlensError("not a model name")
+    return value.strip()
+
+
+def _default_model() -> str:
+    from headlens.models.catalogue import default_model
+
+    return default_model()
+
+
+def _sets() -> list[str]:
+    from headlens.data.builtin import index
+
+    return [entry.name for entry in index()]
+
+
+METHOD_NAMES = ("ablation", "gradient", "magnitude", "magnitude-ov", "output-norm", "fisher", "confidence", "random")
+
+PARAMETERS: tuple[Parameter, ...] = (
+    Parameter("model", _default_model, _model),
+    Parameter("method", lambda: "ablation", _one_of(lambda: list(METHOD_NAMES))),
+    Parameter("data", lambda: "", _one_of(_sets)),
+    Parameter("ablation", lambda: "zero", _one_of(lambda: ["zero", "mean", "resample"])),
+    Parameter("unit", lambda: "head", _one_of(lambda: ["head", "kv"])),
+    Parameter("off", lambda: "none", lambda value: value[:MAX_VALUE]),
+)
+_BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
+
+
+def get(name: str) -> str:
+    """The current value of a parameter (for ``off``: see :func:`off_heads`)."""
+    key = f"hl_{name}"
+    if key not in st.session_state:
+        st.session_state[key] = _BY_NAME[name].default()
+    return st.session_state[key]
+
+
+def put(name: str, value: str) -> None:
+    """Changes a parameter; the URL follows at the end of the run."""
+    st.session_state[f"hl_{name}"] = value
+
+
+def notice(text: str) -> None:
+    """A line that the next page run shows once."""
+    st.session_state.setdefault("hl_notices", []).append(text)
+
+
+def show_notices() -> None:
+    """Shows and forgets pending notices."""
+    for text in st.session_state.pop("hl_notices", []):
+        st.warning(text, icon=":material/info:")
+
+
+def adopt_url(page: str) -> None:
+    """Takes over what the user put into the URL; call first in every page run."""
+    written: dict[str, str] = st.session_state.setdefault("hl_url", {})
+    same_page = st.session_state.get("hl_page") == page
+    st.session_state["hl_page"] = page
+    for parameter in PARAMETERS:
+        value = st.query_params.get(parameter.name)
+        if value == written.get(parameter.name) or (value is None and not same_page):
+            continue
+        if value is None:
+            put(parameter.name, parameter.default())
+        else:
+            _adopt(parameter, value)
+
+
+def _adopt(parameter: Parameter, value: str) -> None:
+    try:
+        if len(value) > MAX_VALUE:
+            raise HeadlensError("too long")
+        put(parameter.name, parameter.check(value))
+    except HeadlensError as error:
+        notice(f"The link's {parameter.name} was dropped: {error}.")
+        return
+    if parameter.name == "off":
+        st.session_state["hl_off_unchecked"] = True
+
+
+def publish_url() -> None:
+    """Writes the state into the URL; call at the end of every page or fragment run. No write, no history entry."""
+    wanted = {parameter.name: get(parameter.name) for parameter in PARAMETERS}
+    if wanted["off"] == "none":
+        del wanted["off"]
+    if wanted["data"] in ("", OWN_DATA):
+        del wanted["data"]
+    for name in _BY_NAME:
+        current = st.query_params.get(name)
+        if name in wanted and current != wanted[name]:
+            st.query_params[name] = wanted[name]
+        elif name not in wanted and current is not None:
+            del st.query_params[name]
+    st.session_state["hl_url"] = wanted
+
+
+def query_string() -> str:
+    """The link to this state, without the address of the server."""
+    from urllib.parse import urlencode
+
+    return "?" + urlencode(st.session_state.get("hl_url", {}), safe=",.-")
+
+
+def off_heads(topology: Topology) -> HeadSet:
+    """The heads that are off, checked against the model; labels that it does not have are dropped with a notice."""
+    try:
+        return topology.parse(get("off"))
+    except HeadlensError as error:
+        good = _parse_what_fits(topology, get("off"))
+        unchecked = st.session_state.pop("hl_off_unchecked", False)
+        source = "The link's switched-off heads" if unchecked else "Some switched-off heads"
+        notice(f"{source} do not all fit this model, and the rest was dropped: {error}.")
+        put("off", topology.format(good))
+        return good
+
+
+def _parse_what_fits(topology: Topology, text: str) -> HeadSet:
+    found = HeadSet()
+    for part in text.split(",")[:5000]:
+        try:
+            found = found | topology.parse(part)
+        except HeadlensError:
+            continue
+    return found
+
+
+def switch(topology: Topology, off: HeadSet) -> None:
+    """Sets which heads are off and remembers the step for undo."""
+    text = topology.format(off)
+    if text == get("off"):
+        return
+    undo: list[str] = st.session_state.setdefault("hl_undo", [])
+    undo.append(get("off"))
+    del undo[:-MAX_UNDO]
+    st.session_state["hl_redo"] = []
+    put("off", text)
+
+
+def can(step: str) -> bool:
+    """Whether there is something to ``undo`` or ``redo``."""
+    return bool(st.session_state.get(f"hl_{step}"))
+
+
+def step(back: bool) -> None:
+    """Undo (``back``) or redo the last switch."""
+    take, give = ("hl_undo", "hl_redo") if back else ("hl_redo", "hl_undo")
+    if st.session_state.get(take):
+        st.session_state.setdefault(give, []).append(get("off"))
+        put("off", st.session_state[take].pop())
+
+
+def forget_switches() -> None:
+    """All heads on and no history: another model was chosen."""
+    put("off", "none")
+    for key in ("hl_undo", "hl_redo"):
+        st.session_state[key] = []
+
+
+def viewer() -> str:
+    """A name for this browser session, for jobs."""
+    import secrets
+
+    return st.session_state.setdefault("hl_viewer", secrets.token_hex(8))
+
+
+def fill(widget: str, value: Any) -> None:
+    """Gives a widget its value before it is drawn.
+
+    Our own key is the truth and the widget follows it, so a value survives pages on which the widget is not drawn, and
+    the widget keeps its identity (and the keyboard's focus) when the value changes.
+    """
+    if st.session_state.get(widget) != value:
+        st.session_state[widget] = value
+
+
+def remember(key: str, default: Any) -> Any:
+    """A page's own value that outlives switching pages."""
+    return st.session_state.setdefault(f"hl_{key}", default)

@@ -1,0 +1,88 @@
+"""Plain sentences for what the pages show; pure text, so that each can be tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from headlens.evaluate import Evaluation
+
+UNITS = {
+    "ablation": "nats",
+    "gradient": "nats",
+    "magnitude": "weight norm",
+    "magnitude-ov": "weight norm",
+    "output-norm": "length in the residual stream",
+    "fisher": "nats²",
+    "confidence": "attention weight",
+    "random": "no unit",
+}
+SMALL = {"loss": 0.01, "drift": 0.001, "accuracy": 0.005}
+"""Changes below this are called small in sentences: nats, 1 - cosine or nats, share of predictions."""
+
+
+def unit_of(method: str, metric: str, task: str) -> str:
+    """Unit of a method's scores."""
+    if method == "ablation" and metric == "drift":
+        return "1 - cosine" if task == "embedding" else "nats of KL"
+    return UNITS.get(method, "")
+
+
+def count_sentence(values: Mapping[str, np.ndarray], *, metric: str, method: str, total: int, unit_word: str) -> str:
+    """How many heads hardly matter, in numbers.
+
+    Args:
+        values: exact or first-order scores ``[layer, head]`` by site, NaN where not computed.
+        metric, method: what was measured and how.
+        total: number of heads (or groups) of the model.
+        unit_word: ``heads`` or ``KV groups``.
+    """
+    flat = _flat(values)
+    if not len(flat):
+        return f"Nothing is scored yet: {total} {unit_word} are waiting."
+    if method not in ("ablation", "gradient"):
+        top = np.sort(flat)[::-1]
+        share = top[: max(1, len(top) // 10)].sum() / top.sum() if top.sum() > 0 else float("nan")
+        return f"The top tenth of the {len(flat)} {unit_word} holds {share:.0%} of the summed score."
+    small = SMALL.get(metric, 0.01)
+    quiet, harmful = int((np.abs(flat) < small).sum()), int((flat < -small).sum())
+    known = (
+        f"{len(flat)} {unit_word}"
+        if len(flat) == total
+        else f"{len(flat)} {unit_word} measured so far ({total} in all)"
+    )
+    effect = f"change the {metric} by less than {small} {unit_of('ablation', metric, '')}"
+    sentence = f"{quiet} of {known} {effect}"
+    return sentence + (f"; switching off {harmful} of them makes it better by more than that." if harmful else ".")
+
+
+def off_sentence(found: Evaluation, off: int, total: int) -> str:
+    """What the switches that are off do, in numbers."""
+    if not off:
+        return "Every head is on."
+    main = found.main
+    error = f" ± {main.delta_sem:.4f}" if np.isfinite(main.delta_sem) else ""
+    direction = "raises" if main.delta > 0 else "lowers"
+    return (
+        f"Switching off {off} of {total} heads {direction} the {found.metric} on {found.examples} examples "
+        f"({found.tokens} predictions) from {main.baseline:.4f} to {main.value:.4f}, by {abs(main.delta):.4f}{error}."
+        if found.metric != "drift"
+        else f"Switching off {off} of {total} heads moves the output by {main.value:.4f} (drift) on {found.examples} examples."
+    )
+
+
+def duration(seconds: float | None) -> str:
+    """``about 3 min left`` for people."""
+    if seconds is None:
+        return "time left not known yet"
+    if seconds < 60:
+        return f"about {max(1, round(seconds))} s left"
+    return f"about {round(seconds / 60)} min left"
+
+
+def _flat(values: Mapping[str, np.ndarray]) -> np.ndarray:
+    parts = [array[np.isfinite(array)] for array in values.values()]
+    return np.concatenate(parts) if parts else np.empty(0)
