@@ -150,7 +150,9 @@ class Writer:
         if lens.task not in ("causal-lm", "seq2seq"):
             raise HeadlensError(f"{lens.name} ({lens.task}) does not write text; take a causal or a seq2seq model")
         self.lens, self.most, self.seed, self.temperature = lens, max_new_tokens, seed, temperature
-        self.cache = cache and lens.accepts("use_cache") and lens.accepts("past_key_values")
+        # transformers 5.24 calls the cache of keys and values "cache", earlier versions "past_key_values".
+        names = [name for name in ("cache", "past_key_values") if lens.accepts(name)] if cache else []
+        self.cache_name = names[0] if names else None
         self.source, self.start = self._read(prompt)
         self.end = self._end_ids()
 
@@ -211,20 +213,20 @@ class Writer:
 
     def _step(self, run: Run, ids: list[int], state: dict[str, Any]) -> Tensor:
         """Logits after ``ids``, ``[vocabulary]``; ``state`` carries the cache and the encoder's output."""
-        past = state.get("past_key_values")
+        past = state.get("past")
         new = torch.tensor([ids if past is None else ids[-1:]], device=self.lens.device)
-        inputs: dict[str, Any] = {"past_key_values": past} if past is not None else {}
+        inputs: dict[str, Any] = {} if past is None else {self.cache_name: past}
         if self.lens.task == "seq2seq":
             inputs |= self._decoder_inputs(new, state)
         else:
             inputs |= {"input_ids": new, "attention_mask": torch.ones(1, len(ids), dtype=torch.long).to(new.device)}
         if self.lens.accepts("use_cache"):
-            inputs["use_cache"] = self.cache
+            inputs["use_cache"] = self.cache_name is not None
         with torch.inference_mode(), running(self.lens.owner, run):
             output = self.lens.model(**inputs)
         state["encoder_outputs"] = getattr(output, "encoder_last_hidden_state", None)
-        if self.cache:
-            state["past_key_values"] = getattr(output, "past_key_values", None)
+        if self.cache_name is not None:
+            state["past"] = getattr(output, self.cache_name, None)
         return at_least_float32(output.logits[0, -1]).cpu()
 
     def _decoder_inputs(self, new: Tensor, state: Mapping[str, Any]) -> dict[str, Any]:

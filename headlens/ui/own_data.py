@@ -35,7 +35,7 @@ def own_data(lens: Lens) -> DataSet | None:
         height=140,
         on_change=lambda: st.session_state.update(hl_own_text=st.session_state["_own_text"]),
     )
-    lines = tuple(Example(text=line.strip()) for line in text.splitlines() if line.strip())
+    lines = tuple(Example(text=line.strip()) for line in (text or "").splitlines() if line.strip())
     if not lines:
         st.caption("Nothing typed yet.")
         return None

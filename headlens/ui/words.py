@@ -64,13 +64,16 @@ def off_sentence(found: Evaluation, off: int, total: int) -> str:
     if not off:
         return "Every head is on."
     main = found.main
+    if found.metric == "drift":
+        return (
+            f"Switching off {off} of {total} heads moves the output by {main.value:.4f} (drift) "
+            f"on {found.examples} examples."
+        )
     error = f" ± {main.delta_sem:.4f}" if np.isfinite(main.delta_sem) else ""
     direction = "raises" if main.delta > 0 else "lowers"
     return (
         f"Switching off {off} of {total} heads {direction} the {found.metric} on {found.examples} examples "
         f"({found.tokens} predictions) from {main.baseline:.4f} to {main.value:.4f}, by {abs(main.delta):.4f}{error}."
-        if found.metric != "drift"
-        else f"Switching off {off} of {total} heads moves the output by {main.value:.4f} (drift) on {found.examples} examples."
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, expect, sync_playwright
 
 STUB = Path(__file__).parent / "stub_app.py"
 ROOT = Path(__file__).parents[3]
@@ -76,10 +76,15 @@ class Figure:
         self.problems: list[str] = []
         self.hosts: set[str] = set()
         page.on("pageerror", lambda error: self.problems.append(str(error)))
-        page.on("console", lambda m: self.problems.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("console", self._note_message)
         page.on("request", self._note_host)
         page.goto(url)
         expect(self.figure).to_be_visible(timeout=30_000)
+
+    def _note_message(self, message: ConsoleMessage) -> None:
+        # The tests themselves read pixels back, which Chromium remarks upon.
+        if message.type in ("error", "warning") and "willReadFrequently" not in message.text:
+            self.problems.append(message.text)
 
     def _note_host(self, request: Request) -> None:
         found = re.match(r"(?:https?|wss?)://([^/:]+)", request.url)
@@ -97,6 +102,12 @@ class Figure:
     @property
     def canvas(self) -> Locator:
         return self.figure.locator("canvas.av-canvas")
+
+    def box(self, part: Locator | None = None) -> Any:
+        """Where a part is on the page; the canvas if none is named."""
+        found = (self.canvas if part is None else part).bounding_box()
+        assert found is not None
+        return found
 
     @property
     def tip(self) -> Locator:
@@ -123,8 +134,7 @@ class Figure:
 
     def point(self, query: int, key: int) -> None:
         """Moves the mouse over a cell of the map."""
-        box, size = self.canvas.bounding_box(), self.cell()
-        assert box is not None
+        box, size = self.box(), self.cell()
         self.page.mouse.move(box["x"] + (key + 0.5) * size, box["y"] + (query + 0.5) * size)
 
     def pixel(self, query: int, key: int) -> list[int]:

@@ -22,9 +22,15 @@ d = run_path(str(Path(__file__).with_name("stub_data.py")))
 st.set_page_config(page_title="Attention view", layout="wide")
 query = st.query_params
 case, size, heads = query.get("case", "text"), int(query.get("size", 16)), int(query.get("heads", 6))
-view, scale = cast(View, query.get("view", "map")), cast(Scale, query.get("scale", "sqrt"))
+view: View = cast(View, query.get("view", "map"))
+scale: Scale = cast(Scale, query.get("scale", "sqrt"))
 state: dict[str, Any] = st.session_state.setdefault("attention", {"layer": 2, "head": 0, "runs": 0, "size": size})
 state["runs"] += 1
+
+
+@st.cache_data(max_entries=20, show_spinner=False)
+def layer_patterns(layer: int, count: int) -> np.ndarray:
+    return np.stack([d["pattern"](layer, h, count, count) for h in range(heads)])
 
 
 def chose(label: str) -> None:
@@ -41,7 +47,7 @@ def text_view() -> None:
     labels = [f"L{layer}H{h}" for h in range(heads)]
     shown = attention_view(
         key="one",
-        patterns=np.stack([d["pattern"](layer, h, count, count) for h in range(heads)]),
+        patterns=layer_patterns(layer, count),
         query_tokens=tokens,
         key_tokens=tokens,
         labels=labels,

@@ -1,4 +1,4 @@
-"""The attention view in a real Chromium: right values in right places, every gesture, speed, and no markup from tokens."""
+"""The attention view in a real Chromium: right values in right places, every gesture, speed, and no markup."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def test_figure_has_name_and_labels_at_their_rows_and_columns(open_figure) -> No
     f = open_figure("size=16")
     expect(f.page.get_by_role("figure", name="Attention of L2H0 over 16 tokens.", exact=True)).to_have_count(1)
     assert f.cell() >= 9
-    box, size = f.canvas.bounding_box(), f.cell()
+    box, size = f.box(), f.cell()
     for index, word in enumerate(DATA["words"](16)):
         row, column = f.label("rows", index), f.label("columns", index)
         assert row.locator("bdi").text_content() == column.locator("bdi").text_content() == word
-        place = row.bounding_box()
+        place = f.box(row)
         assert place["y"] + place["height"] / 2 == pytest.approx(box["y"] + (index + 0.5) * size, abs=2)
         # A slanted label starts at its column: the lower left corner of its box.
-        place = column.bounding_box()
+        place = f.box(column)
         assert place["x"] == pytest.approx(box["x"] + (index + 0.5) * size, abs=9)
         assert place["y"] + place["height"] <= box["y"] + 4
 
@@ -229,13 +229,13 @@ def test_hiding_the_first_token_is_instant_told_to_python_and_leaves_weights_alo
 
 def test_a_changed_text_redraws_and_a_rerun_keeps_the_size(open_figure) -> None:
     f = open_figure("size=16")
-    wide = f.figure.bounding_box()["width"]
+    wide = f.box(f.figure)["width"]
     for size in (20, 24, 28):
         f.page.get_by_role("button", name="Longer text").click()
         expect(f.page.get_by_role("figure", name=f"over {size} tokens")).to_be_visible()
     f.point(27, 27)
     expect(f.tip.locator(".av-number")).to_have_text(weight_text(DATA["pattern"](2, 0, 28, 28)[27, 27]))
-    assert f.figure.bounding_box()["width"] == wide
+    assert f.box(f.figure)["width"] == wide
 
 
 def test_narrowing_and_widening_the_window_restores_the_map(open_figure) -> None:
@@ -292,7 +292,7 @@ def test_picture_overlay_follows_the_query(open_figure) -> None:
     expect(words).to_contain_text(
         f"Query [CLS] attends most to row {best // 8 + 1}, column {best % 8 + 1}: {weights[0, 1 + best]:.3f}"
     )
-    box = f.canvas.bounding_box()
+    box = f.box()
     patch = box["width"] / 8
     f.page.mouse.move(box["x"] + 5.5 * patch, box["y"] + 2.5 * patch)
     query = 1 + 2 * 8 + 5
@@ -340,35 +340,35 @@ def test_heads_beyond_the_budget_arrive_whole_when_chosen(open_figure) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_phone_width_has_no_sideways_overflow(open_figure, view: str, scheme: str) -> None:
     f = open_figure(f"case={'picture' if view == 'picture' else 'text'}&view={view}", color_scheme=scheme, **PHONE)
-    box = f.figure.bounding_box()
+    box = f.box(f.figure)
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 390
     inside = f.figure.evaluate(
-        "(e) => [...e.querySelectorAll('canvas, button, input, p')].every((n) => n.getBoundingClientRect().right <= 391)"
+        "(e) => [...e.querySelectorAll('canvas, button, input, p')]"
+        ".every((n) => n.getBoundingClientRect().right <= 391)"
     )
     assert inside
 
 
 def test_touch_shows_the_cell(open_figure) -> None:
     f = open_figure("size=16", **PHONE)
-    box, size = f.canvas.bounding_box(), f.cell()
+    box, size = f.box(), f.cell()
     f.page.touchscreen.tap(box["x"] + 2.5 * size, box["y"] + 4.5 * size)
     expect(f.live).to_contain_text("(4) attends to 'sat' (2)")
 
 
 STEP_TIME = """async (figure) => {
-  const root = figure.getRootNode();
-  const next = root.querySelector("[aria-label='Next head']");
-  const times = [];
+  const next = figure.getRootNode().querySelector("[aria-label='Next head']");
+  const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  const times = { first: [], whole: [] };
   for (let i = 0; i < 4; i++) {
     const start = performance.now();
-    const before = figure.dataset.painted;
     next.click();
-    while (figure.dataset.painted === before || figure.getAttribute("aria-busy") === "true") {
-      await new Promise((done) => setTimeout(done, 1));
-    }
-    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-    times.push(performance.now() - start);
+    await painted();
+    times.first.push(Math.round(performance.now() - start));
+    while (figure.getAttribute("aria-busy") === "true") await new Promise((done) => setTimeout(done, 1));
+    await painted();
+    times.whole.push(Math.round(performance.now() - start));
     await new Promise((done) => setTimeout(done, 400));
   }
   return times;
@@ -380,6 +380,9 @@ STEP_TIME = """async (figure) => {
 def test_stepping_heads_is_fast(open_figure, view: str, size: int) -> None:
     f = open_figure(f"size={size}&view={view}&heads=6")
     times = f.figure.evaluate(STEP_TIME)
-    logger.info("%s of %d tokens: next head painted after %s ms", view, size, [round(t) for t in times])
-    # Generous, for loaded machines; the medians measured on two shared cores are 25 to 150 ms.
-    assert sorted(times)[1] < 1000
+    f.shows("L2H4")
+    logger.info("%s of %d tokens: next head painted after %s ms", view, size, times)
+    # Generous: a loaded machine is many times slower than a free one.
+    assert sorted(times["first"])[1] < 1500
+    # Beyond the budget the whole weights come from Python; until then the thumbnail's are shown.
+    assert size <= 256 or sorted(times["whole"])[1] < 8000

@@ -634,11 +634,11 @@ class TestLiveSet:
 
     @pytest.mark.parametrize(("kind", "special"), [("gpt2", 0), ("bare", 2), ("bert", 2)])
     def test_rule_for_every_number(self, lenses: dict[str, Lens], kind: str, special: int) -> None:
-        data = data_for(kind)
+        data = data_for(kind, 4)
         tokenizer = lenses[kind].tokenizer
         assert tokenizer is not None
         lengths = [min(128, len(tokenizer(e.text)["input_ids"])) for e in data.examples]
-        for tokens in range(2 + special, sum(lengths) + 20, 3):
+        for tokens in range(2 + special, sum(lengths) + 20, 5):
             wanted, left = [], tokens
             for length in lengths:
                 if length > left:

@@ -65,7 +65,7 @@ def test_kv_unit_is_the_slope_of_a_common_gate() -> None:
 
 
 def test_signed_score_is_the_first_order_of_ablation() -> None:
-    """A fixed first derivative predicts the loss after closing the gate by a little; closing it fully agrees in rank."""
+    """It predicts the loss after closing the gate by a little, and after closing it fully where heads write little."""
     lens, plain = lens_for("gpt2")
     oracle, data = Oracle("gpt2", plain), random_data("gpt2", 8)
     signed = score(lens, METHODS["gradient"], Request(LOSS, data, signed=True))

@@ -10,7 +10,8 @@ import copy
 import functools
 import re
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -79,26 +80,29 @@ class Opened:
 
     def reference(self, off: Iterable[Head] = (), inputs: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Outputs of the untouched copy, with heads removed the other way."""
-        with torch.no_grad():
-            return outputs(self.without(off), inputs or self.inputs)
+        with self.without(off) as model, torch.no_grad():
+            return outputs(model, inputs or self.inputs)
 
-    def without(self, off: Iterable[Head]) -> PreTrainedModel:
-        """A deep copy of the plain model in which the heads' columns of ``W_O`` are zero (bias kept)."""
-        off = list(off)
-        if not off:
-            return self.plain
-        model = copy.deepcopy(self.plain)
+    @contextmanager
+    def without(self, off: Iterable[Head]) -> Iterator[PreTrainedModel]:
+        """The plain copy while the heads' columns of ``W_O`` are zero (bias kept); put back afterwards."""
         if self.name.startswith("albert"):
-            _zero_calls(model, off)
-            return model
+            handles = _zero_calls(self.plain, list(off))
+            yield self.plain
+            for handle in handles:
+                handle.remove()
+            return
+        kept: list[tuple[Tensor, Tensor]] = []
         for head in off:
-            module = projections(self.name, model, head.site)[head.layer]
-            weight: Tensor = module.weight  # type: ignore[assignment]
-            d_head = (weight.shape[1] if isinstance(module, nn.Linear) else weight.shape[0]) // HEADS
-            columns = slice(head.head * d_head, (head.head + 1) * d_head)
-            with torch.no_grad():
-                (weight.T if isinstance(module, nn.Linear) else weight)[columns] = 0.0
-        return model
+            module = projections(self.name, self.plain, head.site)[head.layer]
+            weight: Tensor = module.weight.data  # type: ignore[assignment, union-attr]
+            kept.append((weight, weight.clone()))
+            rows = weight.T if isinstance(module, nn.Linear) else weight  # [heads * d_head, d_model]
+            d_head = len(rows) // HEADS
+            rows[head.head * d_head : (head.head + 1) * d_head] = 0.0
+        yield self.plain
+        for weight, before in reversed(kept):
+            weight.copy_(before)
 
 
 def lens_on(model: PreTrainedModel) -> Lens:
@@ -132,7 +136,7 @@ def projections(name: str, model: PreTrainedModel, site: str) -> list[nn.Module]
     return [found[i] for i in range(len(found))]
 
 
-def _zero_calls(model: PreTrainedModel, off: list[Head]) -> None:
+def _zero_calls(model: PreTrainedModel, off: list[Head]) -> list[Any]:
     """ALBERT: zeroes heads at the n-th call of any attention's ``dense`` in a forward pass."""
     count = [0]
     wanted = {head.layer: [h.head for h in off if h.layer == head.layer] for head in off}
@@ -148,10 +152,11 @@ def _zero_calls(model: PreTrainedModel, off: list[Head]) -> None:
         count[0] += 1
         return (z,)
 
-    model.register_forward_pre_hook(before_model, with_kwargs=True)
+    handles = [model.register_forward_pre_hook(before_model, with_kwargs=True)]
     for path, module in model.named_modules():
         if path.endswith(".attention.dense"):
-            module.register_forward_pre_hook(before_dense)
+            handles.append(module.register_forward_pre_hook(before_dense))
+    return handles
 
 
 def some_heads(lens: Lens) -> list[Head]:

@@ -286,9 +286,9 @@ def test_enormous_config_is_refused_at_once(save: Save, values: dict[str, int]) 
     load(str(folder))  # so that the time measured below is not that of imports
     edit_config(folder, **values)
     before = psutil.Process().memory_info().rss
-    start = time.perf_counter()
+    start = time.process_time()
     refused(folder)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert psutil.Process().memory_info().rss - before < 100e6
 
 
@@ -526,9 +526,9 @@ def test_smollm2_speaks_english() -> None:
     ids = tokenizer("The capital of France is", return_tensors="pt")["input_ids"]
     best = int(loaded.model(input_ids=ids).logits[0, -1].argmax())
     assert str(tokenizer.decode([best])).strip() == "Paris"
-    start = time.perf_counter()
+    start = time.process_time()
     load("smollm2-135m")
-    assert time.perf_counter() - start < 10  # about 0.5 s on a free machine
+    assert time.process_time() - start < 10  # about 0.5 s on a free machine
 
 
 @pytest.mark.models

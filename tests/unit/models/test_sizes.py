@@ -26,9 +26,9 @@ def test_count_takes_no_memory() -> None:
     config = tf.LlamaConfig()  # 7B: 28 GB in float32
     sizes.parameter_count(tf.LlamaConfig(num_hidden_layers=1), tf.LlamaForCausalLM)
     before = psutil.Process().memory_info().rss
-    start = time.perf_counter()
+    start = time.process_time()
     assert sizes.parameter_count(config, tf.LlamaForCausalLM) == 6_738_415_616
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
     assert psutil.Process().memory_info().rss - before < 100e6
 
 

@@ -13,7 +13,7 @@ import pytest
 from headlens.ui.components import head_grid as package
 from headlens.ui.components.head_grid import GridData, Scale, format_score, robust_scale
 from headlens.ui.components.head_grid.component import _SCRIPTS
-from headlens.ui.components.head_grid.messages import GridEvent, parse_label, parse_mask
+from headlens.ui.components.head_grid.messages import GridEvent, parse_label, parse_mask, parse_sequence
 from headlens.ui.components.head_grid.payload import all_labels, build_payload, ranks, switchable_labels
 from headlens.ui.components.head_grid.scale import format_error
 
@@ -217,6 +217,14 @@ def test_mask_messages_of_another_form_are_refused(message: object) -> None:
 def test_label_messages_of_another_form_are_none(message: object) -> None:
     assert parse_label(message, KNOWN) is None
     assert parse_label({"label": "L0H0"}, KNOWN) == "L0H0"
+
+
+@pytest.mark.parametrize(
+    ("message", "seq"),
+    [({"label": None, "seq": 7}, 7), ({"label": "L0H0"}, 0), (None, 0), ({"seq": True}, 0), ({"seq": "7"}, 0)],
+)
+def test_sequence_of_a_message_is_zero_without_one(message: object, seq: int) -> None:
+    assert parse_sequence(message) == seq
 
 
 def test_the_browser_files_ask_no_other_host_and_export_once() -> None:

@@ -113,7 +113,7 @@ class AttentionView {
     this.note.hidden = !data.note;
     this.hideLabel.hidden = !this.canHide;
     this.zoom.hidden = data.view !== "map";
-    const layer = data.layers.indexOf(this.layer);
+    const layer = data.layers.indexOf(this.place.layer);
     const wanted = [
       ["Previous head", "◀ head", data.heads.length > 1 && this.index > 0, () => this.stepHead(-1)],
       ["Next head", "head ▶", data.heads.length > 1 && this.index < data.heads.length - 1, () => this.stepHead(1)],
@@ -165,12 +165,10 @@ class AttentionView {
     this.draw();
   }
 
-  get layer() { return this.targetLayer ?? this.head.layer; }
-
-  // The layer that has been asked for but is not here yet.
-  get targetLayer() {
-    const match = this.busy?.match(/L(\d+)H\d+$/);
-    return match ? Number(match[1]) : null;
+  // Layer and head where the user is by now, which may still be on its way from Python.
+  get place() {
+    const match = this.busy?.match(/L(\d+)H(\d+)$/);
+    return match ? { layer: Number(match[1]), head: Number(match[2]) } : this.head;
   }
 
   report(label) {
@@ -189,15 +187,25 @@ class AttentionView {
   }
 
   stepHead(step) {
-    const next = this.index + step;
-    if (next >= 0 && next < this.data.heads.length) this.choose(next);
+    const { data, place } = this;
+    const next = data.heads.findIndex((head) => head.head === place.head) + step;
+    if (next < 0 || next >= data.heads.length) return;
+    if (place.layer === this.head.layer) this.choose(next);
+    else this.ask(place.layer, data.heads[next].head);
   }
 
   stepLayer(step) {
-    const { data, head } = this;
-    const layer = data.layers[data.layers.indexOf(this.layer) + step];
-    if (layer === undefined) return;
-    this.busy = `${head.site ? `${head.site}.` : ""}L${layer}H${head.head}`;
+    const { data, place } = this;
+    const layer = data.layers[data.layers.indexOf(place.layer) + step];
+    if (layer !== undefined) this.ask(layer, place.head);
+  }
+
+  // A head that is not here: Python is told, and the figure says so until the answer arrives.
+  ask(layer, number) {
+    const here = this.data.heads.findIndex((head) => head.layer === layer && head.head === number);
+    if (here >= 0) return this.choose(here);
+    const { site } = this.head;
+    this.busy = `${site ? `${site}.` : ""}L${layer}H${number}`;
     this.report(this.busy);
     this.drawHeader();
     this.figure.setAttribute("aria-busy", "true");

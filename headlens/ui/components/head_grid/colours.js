@@ -73,7 +73,8 @@ const colourOf = (value, scale, dark) => ramp(scale.kind, dark)[Math.round(posit
 // Whether the page's background is dark; the probe resolves any CSS notation of the theme's colour.
 function isDark(root) {
   const probe = document.createElement("i");
-  probe.style.cssText = "display:none;color:var(--st-background-color,#fff)";
+  const background = matchMedia("(forced-colors: active)").matches ? "Canvas" : "var(--st-background-color,#fff)";
+  probe.style.cssText = `display:none;forced-color-adjust:none;color:${background}`;
   root.append(probe);
   const [r, g, b] = (getComputedStyle(probe).color.match(/[\d.]+/g) ?? [255, 255, 255]).map(Number);
   probe.remove();
