@@ -89,8 +89,8 @@ def _look(chosen: Chosen, inputs: dict[str, Tensor]) -> None:
         first = float(np.nanmean(array[head][1:, 0])) if array.shape[1] > 1 else 0.0
         st.caption(
             f"The first token gets {first:.0%} of this head's attention on average. It is often bright because "
-            "every row must sum to 1: a head with nothing to look for parks its attention there (an attention sink). Hide it to "
-            "see the rest; weights are not changed by hiding."
+            "every row must sum to 1: a head with nothing to look for parks its attention there (an attention sink). "
+            "Hide it to see the rest; weights are not changed by hiding."
         )
 
 

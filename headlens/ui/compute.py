@@ -49,7 +49,14 @@ class Ask:
 
 @dataclass(frozen=True)
 class Partial:
-    """Scores of the layers that are finished; NaN elsewhere. Arrays are ``[layer, column]`` by site."""
+    """What an exact sweep has so far. Arrays are ``[layer, column]`` by site.
+
+    Attributes:
+        values: exact scores of the finished layers, first-order estimates of the same quantity in the others (NaN
+            while there is not even that).
+        sem: standard errors of ``values``.
+        layers_done, layers: exact layers, and how many there are.
+    """
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
     sem: dict[str, np.ndarray] = field(default_factory=dict)
@@ -90,6 +97,8 @@ def score_job(lens: Lens, data: EncodedData, ask: Ask) -> Job:
         from headlens.importance.score import score
 
         collect = _Collect(lens, data, ask, job.publish)
+        if ask.method == "ablation":
+            collect.estimate()
         request = request_for(lens, data, ask, on_progress=job.progress, on_unit=collect)
         return score(lens, method_for(ask.method), request, normalize="layer" if ask.normalize == "layer" else "none")
 
@@ -102,12 +111,23 @@ class _Collect:
     def __init__(self, lens: Lens, data: EncodedData, ask: Ask, publish: Callable[[Partial], None]) -> None:
         from headlens.importance.base import empty
 
-        self.weight: np.ndarray | None = None
-        self.data = data
-        self.publish = publish
+        self.lens, self.data, self.ask, self.publish = lens, data, ask, publish
         self.partial = Partial(
             empty(lens, ask.unit), empty(lens, ask.unit), 0, sum(len(site.layers) for site in lens.topology.sites)
         )
+
+    def estimate(self) -> None:
+        """First-order estimates of zero ablation for all heads at once, as first colours (where the metric has any)."""
+        from headlens.importance import method_for
+        from headlens.importance.score import score
+
+        ask = replace(self.ask, method="gradient", signed=True)
+        request = request_for(self.lens, self.data, ask)
+        if not request.metric.differentiable:
+            return
+        scores = score(self.lens, method_for("gradient"), request)
+        self.partial = replace(self.partial, values=dict(scores.values), sem=dict(scores.sem))
+        self.publish(self.partial)
 
     def __call__(self, unit: UnitResult) -> None:
         from headlens.metrics import ratio

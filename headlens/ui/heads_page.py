@@ -105,6 +105,12 @@ def _shown(chosen: Chosen, ask: Ask, job: Job | None) -> _Shown:
         found = _from_scores(job.result, unit)
     elif isinstance(job.partial, Partial):
         found = _Shown(job.partial.values, job.partial.sem, ask.method, unit)
+        done, layers = job.partial.layers_done, job.partial.layers
+        found.sentence = (
+            "First-order estimates, until the exact numbers come. "
+            if not done
+            else f"Exact in {done} of {layers} layers, first-order estimates in the others. "
+        )
     else:
         magnitude = scores_now(chosen.lens, None, replace(ask, method="magnitude"))
         found = _from_scores(magnitude, words.unit_of("magnitude", "", ""))

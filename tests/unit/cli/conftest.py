@@ -160,7 +160,7 @@ def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An encoder-decoder model, 2 + 2 layers x 4 heads."""
     from transformers import T5Config, T5ForConditionalGeneration
 
-    config = T5Config(
+    settings: dict[str, Any] = dict(  # noqa: C408
         vocab_size=len(tokenizer()),
         d_model=16,
         d_kv=4,
@@ -171,7 +171,7 @@ def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
         eos_token_id=1,
         decoder_start_token_id=0,
     )
-    return _save(T5ForConditionalGeneration(config), tmp_path_factory.mktemp("models") / "t5", 0.5)
+    return _save(T5ForConditionalGeneration(T5Config(**settings)), tmp_path_factory.mktemp("models") / "t5", 0.5)
 
 
 @pytest.fixture(scope="session")
@@ -195,7 +195,7 @@ def vit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An image classifier, 2 layers x 2 heads, 2 x 2 patches."""
     from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
 
-    config = ViTConfig(
+    settings: dict[str, Any] = dict(  # noqa: C408
         hidden_size=8,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -205,7 +205,7 @@ def vit(tmp_path_factory: pytest.TempPathFactory) -> Path:
         num_labels=2,
     )
     folder = tmp_path_factory.mktemp("models") / "vit"
-    ViTForImageClassification(config).save_pretrained(folder)
+    ViTForImageClassification(ViTConfig(**settings)).save_pretrained(folder)
     ViTImageProcessor(size={"height": 16, "width": 16}).save_pretrained(folder)
     return folder
 

@@ -42,7 +42,7 @@ def _nll(model: Any, lines: list[str]) -> tuple[float, int]:
 def test_loss_of_switched_heads(cli: Cli, gpt2: Path, texts: Path) -> None:
     from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained(gpt2)
+    model: Any = AutoModelForCausalLM.from_pretrained(gpt2)
     before, count = _nll(model, LINES)
     with torch.no_grad():  # GPT-2 keeps W_O as [in, out]; a head has 4 rows
         model.transformer.h[0].attn.c_proj.weight[4:8] = 0
