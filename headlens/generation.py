@@ -164,9 +164,10 @@ class Writer:
             source = {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
             return source, self._decoder_start()
         ids: list[int] = prompt_inputs(lens, prompt)["input_ids"][0].tolist()
-        end = getattr(lens.tokenizer, "eos_token", None)
+        tokenizer: Any = lens.tokenizer
+        end = tokenizer.eos_token
         # Tokenizers that close every text with an end token would have the model begin another one.
-        if len(ids) > 1 and end and ids[-1] == lens.tokenizer.eos_token_id and not prompt.endswith(end):
+        if len(ids) > 1 and end and ids[-1] == tokenizer.eos_token_id and not prompt.endswith(end):
             ids = ids[:-1]
         if lens.max_positions is not None and len(ids) >= lens.max_positions:
             raise DataError(f"the prompt has {len(ids)} tokens and {lens.name} takes no more: shorten it")
@@ -215,7 +216,7 @@ class Writer:
         """Logits after ``ids``, ``[vocabulary]``; ``state`` carries the cache and the encoder's output."""
         past = state.get("past")
         new = torch.tensor([ids if past is None else ids[-1:]], device=self.lens.device)
-        inputs: dict[str, Any] = {} if past is None else {self.cache_name: past}
+        inputs: dict[str, Any] = {} if past is None or self.cache_name is None else {self.cache_name: past}
         if self.lens.task == "seq2seq":
             inputs |= self._decoder_inputs(new, state)
         else:

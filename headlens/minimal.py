@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from headlens.errors import HeadlensError
 from headlens.heads import Head, HeadSet
 from headlens.instrument import repeat_rows
 from headlens.live import record_blocks, replay_below
-from headlens.next_tokens import Choice, NextTokens, Question, next_tokens
+from headlens.next_tokens import Choice, Question, next_tokens
 from headlens.run import Edit, LayerKey, Replay, Run
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def smallest_change(
     off = chosen if found else HeadSet()
     answers = next_tokens(lens, search.question.inputs, off, k=1)
     all_tried = len(singles) == len(lens.topology.heads())
-    before, after = _both(answers)
+    before, after = answers.top_before, answers.top_after
     return MinimalChange(
         found,
         off,
@@ -139,10 +139,6 @@ def smallest_change(
         found and (len(off) == 1 or (len(off) == 2 and all_tried)),
         found and irreducible,
     )
-
-
-def _both(answers: NextTokens) -> tuple[Choice, Choice]:
-    return answers.top_before, answers.top_after
 
 
 class _Search:
@@ -243,12 +239,8 @@ class _Search:
         """Takes heads out as long as the answer stays changed; the last value says whether that was done to the end."""
         while len(chosen) > 1 and self.left >= len(chosen):
             smaller = [chosen - HeadSet.of([head]) for head in chosen]
-            lead, number = min(zip(self.leads(smaller), _counting(smaller), strict=True))
+            lead, number = min(zip(self.leads(smaller), range(len(smaller)), strict=True))
             if lead >= -MARGIN:
                 return chosen, left, True
             chosen, left = smaller[number], lead
         return chosen, left, len(chosen) == 1
-
-
-def _counting(of: Iterable[object]) -> Iterable[int]:
-    return (number for number, _ in enumerate(of))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -156,12 +156,14 @@ class Question:
             self.position = self._first_mask()
 
     def _first_mask(self) -> int:
-        mask = getattr(self.lens.tokenizer, "mask_token_id", None)
+        tokenizer: Any = self.lens.tokenizer
+        mask = getattr(tokenizer, "mask_token_id", None)
         if mask is None:
             raise HeadlensError(f"{self.lens.name}: its tokenizer has no mask token, so no word can be guessed")
         if mask not in self.ids:
-            token = self.lens.tokenizer.mask_token
-            raise HeadlensError(f"the prompt hides no word: write {token} where {self.lens.name} is to guess one")
+            raise HeadlensError(
+                f"the prompt hides no word: write {tokenizer.mask_token} where {self.lens.name} is to guess one"
+            )
         return self.ids.index(mask)
 
     def logits(self, run: Run, rows: int = 1) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,9 +38,10 @@ if TYPE_CHECKING:
     from headlens.importance.score import Normalize
     from headlens.lens import Lens
     from headlens.scores import HeadScores
-    from headlens.sweep import UnitResult
 
 NAME = "importance"
+SWEEPING = "ablation"
+"""The method whose work is cut into units that are stored."""
 SHOWN = 10
 """Heads shown at each end of the ranking."""
 
@@ -104,7 +104,8 @@ def run(
             resume=not no_resume,
             on_progress=reporter,
         )
-        scores, units = compute(lens, chosen, request, normalize)
+        scores = compute(lens, chosen, request, normalize)
+    units = all_units(lens) if method == SWEEPING else 0
     beside = None if target is None else _save(scores, target, units)
     _remark(scores, chosen, request, data)
     result = {"out": target, "json": beside, "units": units or None, **scores.describe()}
@@ -113,30 +114,41 @@ def run(
     emit(result, as_json, lambda console: _show(console, scores, chosen, target))
 
 
-def compute(lens: Lens, method: Method, request: Request, normalize: Normalize) -> tuple[HeadScores, int]:
-    """The scores, and how many units of work are in the store now.
+def compute(lens: Lens, method: Method, request: Request, normalize: Normalize) -> HeadScores:
+    """The scores.
 
     Raises:
         Cancelled: on Ctrl-C, with what is stored and how to go on.
     """
     from headlens.importance.score import score
 
-    stored = 0
-
-    def count(_: UnitResult) -> None:
-        nonlocal stored
-        stored += 1
-
     try:
-        return score(lens, method, replace(request, on_unit=count), normalize=normalize), stored
+        return score(lens, method, request, normalize=normalize)
     except (KeyboardInterrupt, Cancelled) as stop:
-        total = sum(len(site.layers) for site in lens.topology.sites)
-        if method.name != "ablation":
+        if method.name != SWEEPING:
             raise Cancelled(f"{method.name} keeps no parts; the same command starts again") from stop
-        how = (
-            "the same command resumes there" if request.resume else "the same command without --no-resume resumes there"
-        )
-        raise Cancelled(f"{stored} of {total} units are stored; {how}") from stop
+        how = "the same command" if request.resume else "the same command without --no-resume"
+        done = f"{stored_units(lens, request)} of {all_units(lens)} units are stored"
+        raise Cancelled(f"{done}; {how} resumes there") from stop
+
+
+def all_units(lens: Lens) -> int:
+    """Units of work of an exact sweep: one a layer of each site."""
+    return sum(len(site.layers) for site in lens.topology.sites)
+
+
+def stored_units(lens: Lens, request: Request) -> int:
+    """How many units of a sweep are in the store. Asked from the store itself: a signal may come between the moment
+    when a unit is on the disk and the one when it is reported."""
+    from headlens.sweep import Sweep, SweepSpec
+
+    spec = SweepSpec(request.metric, request.ablation, request.unit, request.seed)
+    store = request.store
+    if store is None:
+        return 0
+    sweep = Sweep(lens, request.need_data(), spec, batch_size=1, store=store)
+    places = ((site.name, layer) for site in lens.topology.sites for layer in range(len(site.layers)))
+    return sum(sweep.key(site=site, layer=layer) in store for site, layer in places)
 
 
 def _save(scores: HeadScores, path: Path, units: int) -> Path:
@@ -155,8 +167,8 @@ def _remark(scores: HeadScores, method: Method, request: Request, data: str | No
     else:
         say(scores.stability())
     idle = {
-        "--ablation": request.ablation != "zero" and method.name != "ablation",
-        "--signed": request.signed and method.name not in ("gradient", "ablation"),
+        "--ablation": request.ablation != "zero" and method.name != SWEEPING,
+        "--signed": request.signed and method.name not in ("gradient", SWEEPING),
         "--data": data is not None and not method.needs,
     }
     for option in (option for option, is_idle in idle.items() if is_idle):
@@ -208,7 +220,7 @@ def _unit_note(scores: HeadScores, method: Method) -> str:
     """What one point of a score is."""
     from headlens.metrics import METRICS
 
-    if method.name == "ablation" and scores.metric is not None:
+    if method.name == SWEEPING and scores.metric is not None:
         metric = METRICS[scores.metric]
         turn = "fall" if metric.higher_is_better else "rise"
         return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from headlens.lens import Lens
 from headlens.next_tokens import zero_edits
 from headlens.run import Run, current
 from tests.unit.helpers import TASKS, VOCAB, Oracle, build, open_lens
-from tests.unit.tiny_tokenizer import END, tiny_tokenizer
+from tests.unit.tiny_tokenizer import END, WORDS, tiny_tokenizer
 
 PROMPT = "w5 w9 w11 w3"
 OFF = {"t5": "enc.L1H2,dec.L0H0,cross.L2H3", "gpt2": "L0H1,L2H0", "llama": "L0,L1H3"}
@@ -58,7 +59,7 @@ def test_greedy_equals_the_plain_model_with_columns_of_w_o_at_zero(kind: str) ->
         ids, probabilities = by_hand(oracle, heads, 12)
         assert one.ids == ids
         assert [step.probability for step in one.steps] == pytest.approx(probabilities, rel=1e-9)
-        assert [step.label.text for step in one.steps] == lens.tokenizer.convert_ids_to_tokens(ids)
+        assert [step.label.text for step in one.steps] == [WORDS[i] for i in ids]
         assert one.stop == "length"
     assert found.first_difference == first_difference(found.before.ids, found.after.ids)
     assert found.before != found.after
@@ -87,8 +88,9 @@ def test_generate_of_transformers_agrees() -> None:
     lens, _ = opened("t5", end=True)
     found = continuations(lens, PROMPT, lens.topology.parse("cross.L0"), max_new_tokens=10)
     ids = torch.tensor([[5, 9, 11, 3]])
+    model: Any = lens.model
     with torch.no_grad(), lens.off("cross.L0"):
-        wanted = lens.model.generate(ids, max_new_tokens=10, do_sample=False, num_beams=1)[0, 1:].tolist()
+        wanted = model.generate(ids, max_new_tokens=10, do_sample=False, num_beams=1)[0, 1:].tolist()
     assert found.after.ids == wanted[: len(found.after.ids)]
     assert len(found.after.ids) == 10 or wanted[len(found.after.ids) - 1] == END
 
@@ -98,7 +100,7 @@ def test_a_forced_first_token_of_the_decoder() -> None:
     sizes = {f"{side}_{what}": 2 for side in ("encoder", "decoder") for what in ("layers", "attention_heads")}
     ends = {"decoder_start_token_id": END, "forced_eos_token_id": None, "eos_token_id": None, "pad_token_id": 0}
     config = BartConfig(vocab_size=VOCAB, d_model=16, max_position_embeddings=32, **sizes, **ends)  # type: ignore[arg-type]
-    model = BartForConditionalGeneration(config).eval()
+    model: Any = BartForConditionalGeneration(config).eval()
     assert model.generation_config is not None
     model.generation_config.forced_bos_token_id = 7
     lens = open_lens(model, "seq2seq", tokenizer=tiny_tokenizer())

@@ -76,7 +76,8 @@ def test_four_threads_at_once(kind: str) -> None:
     metric = metric_for(None, lens.task)
     jobs: list[tuple[HeadSet, Ablation]] = []
     for number, head in enumerate(list(lens.topology.heads())[::3]):
-        jobs += [(HeadSet.of([head]), ABLATIONS[(number + turn) % 3]) for turn in range(3)]
+        for turn in range(3):
+            jobs.append((HeadSet.of([head]), ABLATIONS[(number + turn) % 3]))
     wanted = [evaluate(lens, data, off, metric=metric, ablation=kind_of) for off, kind_of in jobs]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda job: live.evaluate(job[0], metric=metric, ablation=job[1]), jobs))

@@ -57,7 +57,6 @@ KV_HEADS = {
     "falcon-gqa": 2,
 }
 DEPTHS = {"gpt_neo": 4, "albert": 4, "albert-groups": 6}
-CAUSAL = ("self", "dec", "text")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -144,11 +144,17 @@ def test_prints_nothing_and_restores_settings(save: Save, capfd: pytest.CaptureF
     folder = save("bert-pretraining")  # has unused weights, which transformers reports on stderr
     hf_logging.set_verbosity(logging.WARNING)
     hf_logging.enable_progress_bar()
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # its own handler holds on to the stderr of its first use
+    logging.getLogger("transformers").addHandler(handler)
     capfd.readouterr()
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         load(str(folder))
     out, err = capfd.readouterr()
+    logging.getLogger("transformers").removeHandler(handler)
+    assert [record.getMessage() for record in records] == []
     assert (out, err) == ("", "")
     assert hf_logging.get_verbosity() == logging.WARNING
     assert hf_logging.is_progress_bar_enabled()

@@ -113,7 +113,7 @@ class AttentionView {
     this.note.hidden = !data.note;
     this.hideLabel.hidden = !this.canHide;
     this.zoom.hidden = data.view !== "map";
-    const layer = data.layers.indexOf(this.place.layer);
+    const layer = data.layers.indexOf(this.standing.layer);
     const wanted = [
       ["Previous head", "◀ head", data.heads.length > 1 && this.index > 0, () => this.stepHead(-1)],
       ["Next head", "head ▶", data.heads.length > 1 && this.index < data.heads.length - 1, () => this.stepHead(1)],
@@ -166,7 +166,7 @@ class AttentionView {
   }
 
   // Layer and head where the user is by now, which may still be on its way from Python.
-  get place() {
+  get standing() {
     const match = this.busy?.match(/L(\d+)H(\d+)$/);
     return match ? { layer: Number(match[1]), head: Number(match[2]) } : this.head;
   }
@@ -187,7 +187,7 @@ class AttentionView {
   }
 
   stepHead(step) {
-    const { data, place } = this;
+    const { data, standing: place } = this;
     const next = data.heads.findIndex((head) => head.head === place.head) + step;
     if (next < 0 || next >= data.heads.length) return;
     if (place.layer === this.head.layer) this.choose(next);
@@ -195,7 +195,7 @@ class AttentionView {
   }
 
   stepLayer(step) {
-    const { data, place } = this;
+    const { data, standing: place } = this;
     const layer = data.layers[data.layers.indexOf(place.layer) + step];
     if (layer !== undefined) this.ask(layer, place.head);
   }
