@@ -135,7 +135,7 @@ def compare(
         raise HeadlensError(f"the top {k} of {heads} heads cannot be compared; take 1 to {heads}")
     drawn = np.random.default_rng(seed).integers(0, heads, size=(resamples, heads))
     rho = Correlation(spearman(one, other), *_interval(_spearman_each(one[drawn], other[drawn])))
-    tau = Correlation(float(kendalltau(one, other).statistic), *_interval(_kendall_each(one, other, drawn)))
+    tau = Correlation(float(kendalltau(one, other)[0]), *_interval(_kendall_each(one, other, drawn)))
     tops = [set(np.argsort(-values, kind="stable")[:k].tolist()) for values in (one, other)]
     shared = len(tops[0] & tops[1])
     p_value = float(hypergeom.sf(shared - 1, heads, k, k))

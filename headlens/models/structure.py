@@ -139,9 +139,9 @@ def _adds_up(found: Attended, out_proj: nn.Module) -> bool:
     total = torch.einsum("bqhd,hdm->bqm", found.z.float(), weight)
     if getattr(out_proj, "bias", None) is not None:
         total = total + out_proj.bias.float()  # type: ignore[union-attr, operator]
-    near = {"rtol": 0.02, "atol": 0.02} if found.z.dtype in (torch.float16, torch.bfloat16) else {"atol": 1e-3}
+    near = 0.02 if found.z.dtype in (torch.float16, torch.bfloat16) else 1e-3
     return (
         found.projected is not None
-        and torch.allclose((found.pattern.float() @ value).transpose(1, 2), found.z.float(), **near)
-        and torch.allclose(total, found.projected.float(), **near)
+        and torch.allclose((found.pattern.float() @ value).transpose(1, 2), found.z.float(), rtol=near, atol=near)
+        and torch.allclose(total, found.projected.float(), rtol=near, atol=near)
     )

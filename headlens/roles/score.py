@@ -125,8 +125,8 @@ def roles(
     scores: dict[str, dict[str, np.ndarray]] = {}
     examples_of: dict[str, dict[str, np.ndarray]] = {}
     for detector in DETECTORS.values():
-        if detector.looks_at in tallies:
-            found = tallies[detector.looks_at].results(detector)
+        found = tallies[detector.looks_at].results(detector) if detector.looks_at in tallies else {}
+        if found:
             scores[detector.name] = {site: score for site, (score, _) in found.items()}
             examples_of[detector.name] = {site: example for site, (_, example) in found.items()}
     return RoleScores(lens.topology, scores, examples_of, seed)

@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from headlens.errors import HeadlensError
-from headlens.ui import state
+from headlens.ui import state, words
 from headlens.ui.components.attention_view import attention_view
 from headlens.ui.prompt import prompt_box, prompt_inputs
 from headlens.ui.sidebar import Chosen, sidebar
@@ -65,13 +65,14 @@ def _look(chosen: Chosen, inputs: dict[str, Tensor]) -> None:
     query_start, key_start, note = _window(len(queries), len(keys))
     array = array[:, query_start : query_start + WINDOW, key_start : key_start + WINDOW]
     head = labels.index(label)
+    summary = _summary(label, array[head], queries[query_start:], keys[key_start:])
     attention_view(
         key=f"attention_{site}",
         patterns=array,
         query_tokens=queries[query_start : query_start + WINDOW],
         key_tokens=keys[key_start : key_start + WINDOW],
         labels=labels,
-        summary=_summary(label, array[head], queries[query_start:], keys[key_start:]),
+        summary=summary,
         view=view,  # type: ignore[arg-type]
         selected=label,
         layers=range(len(lens.topology.site(site).layers)),
@@ -84,7 +85,7 @@ def _look(chosen: Chosen, inputs: dict[str, Tensor]) -> None:
         on_head=lambda chosen_label: st.session_state.update(hl_attention_head=chosen_label),
         on_hide_first=lambda hidden: st.session_state.update(hl_hide_first=hidden),
     )
-    st.markdown(_summary(label, array[head], queries[query_start:], keys[key_start:]))
+    st.markdown(words.plain(summary))
     if key_start == 0 and len(keys) > 1:
         first = float(np.nanmean(array[head][1:, 0])) if array.shape[1] > 1 else 0.0
         st.caption(

@@ -9,7 +9,7 @@ import streamlit as st
 
 from headlens.ui import cache, state, words
 from headlens.ui.jobs import Job
-from headlens.ui.prompt import prompt_inputs
+from headlens.ui.prompt import question_inputs
 
 if TYPE_CHECKING:
     from headlens.evaluate import Evaluation
@@ -172,14 +172,8 @@ def _text(column: Any, title: str, text: Continuation, difference: int | None) -
     split = len(pieces) if difference is None else difference
     column.caption(title)
     same, other = "".join(pieces[:split]), "".join(pieces[split:])
-    body = _escaped(same) + (f":orange-background[{_escaped(other)}]" if other.strip() else "")
+    body = words.plain(same) + (f":orange-background[{words.plain(other)}]" if other.strip() else "")
     column.markdown(body or "*(nothing)*")
-
-
-def _escaped(text: str) -> str:
-    """The text as markdown shows it literally."""
-    special = "\\`*_{}[]()#+-.!|<>~$:"
-    return "".join(f"\\{c}" if c in special else c for c in text).replace("\n", " ⏎ ")
 
 
 def sum_against_joint(chosen: Chosen, off: HeadSet) -> None:
@@ -226,7 +220,7 @@ def smallest_change(chosen: Chosen, prompt: str) -> None:
     key = _key(chosen, "smallest", prompt)
 
     def work(job: Job) -> Any:
-        inputs = prompt_inputs(chosen.lens, prompt, " ")
+        inputs = question_inputs(chosen.lens, prompt)
         return search(chosen.lens, inputs, on_progress=job.progress)
 
     st.button(
@@ -241,7 +235,7 @@ def smallest_change(chosen: Chosen, prompt: str) -> None:
     job = _wait("smallest")
     if job is None:
         return
-    st.markdown(job.result.sentence())
+    st.markdown(words.plain(job.result.sentence()))
     if len(job.result.heads):
         st.button(
             "Switch these off",

@@ -68,6 +68,12 @@ def prompt_inputs(lens: Lens, prompt: str, target: str | None = None) -> dict[st
     return core_inputs(lens, prompt, target)
 
 
+def question_inputs(lens: Lens, prompt: str) -> dict[str, Tensor]:
+    """Inputs that ask for the next token; an encoder-decoder model is asked for the first token of its target."""
+    inputs = prompt_inputs(lens, prompt, "x" if lens.task == "seq2seq" else None)
+    return {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
+
+
 def _first_prompt(lens: Lens) -> str:
     if lens.task == "masked-lm":
         mask = getattr(lens.tokenizer, "mask_token", None) or "[MASK]"

@@ -13,7 +13,7 @@ from headlens.ui import cache, effects, presets, state, words
 from headlens.ui.compute import Ask, scores_now
 from headlens.ui.grid import switch_grid
 from headlens.ui.heads_page import POLL_SECONDS
-from headlens.ui.prompt import prompt_box, prompt_inputs
+from headlens.ui.prompt import prompt_box, question_inputs
 from headlens.ui.sidebar import Chosen, sidebar
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _next(chosen: Chosen, prompt: str, off: HeadSet) -> None:
     if chosen.lens.task == "embedding":
         return
     try:
-        found = next_tokens(chosen.lens, prompt_inputs(chosen.lens, prompt, " "), off, k=6)
+        found = next_tokens(chosen.lens, question_inputs(chosen.lens, prompt), off, k=6)
     except HeadlensError as error:
         st.warning(str(error), icon=":material/info:")
         return
@@ -141,5 +141,6 @@ def _next(chosen: Chosen, prompt: str, off: HeadSet) -> None:
     before, after = [c.before for c in found.choices], [c.after for c in found.choices]
     dark = st.context.theme.type == "dark"
     figure = before_after(labels, before, after if len(off) else None, dark=dark)
-    st.plotly_chart(figure, width="stretch", key="fig_next", alt=found.sentence())
-    st.caption(found.sentence())
+    sentence = words.next_sentence(found)
+    st.plotly_chart(figure, width="stretch", key="fig_next", alt=sentence)
+    st.caption(words.plain(sentence))

@@ -9,6 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from headlens.evaluate import Evaluation
+    from headlens.next_tokens import NextTokens
 
 UNITS = {
     "ablation": "nats",
@@ -75,6 +76,27 @@ def off_sentence(found: Evaluation, off: int, total: int) -> str:
         f"Switching off {off} of {total} heads {direction} the {found.metric} on {found.examples} examples "
         f"({found.tokens} predictions) from {main.baseline:.4f} to {main.value:.4f}, by {abs(main.delta):.4f}{error}."
     )
+
+
+def next_sentence(found: NextTokens) -> str:
+    """What the model says next, before and after, in numbers."""
+    first, now = found.top_before, found.top_after
+    if not found.off or found.off == "none":
+        return f"Most probable: “{first.label.text}” with {first.before:.1%}."
+    if found.changed:
+        return (
+            f"The answer changes from “{first.label.text}” ({first.before:.1%}, now {first.after:.1%}) "
+            f"to “{now.label.text}” ({now.before:.1%}, now {now.after:.1%}); KL {found.drift:.3f} nats."
+        )
+    return (
+        f"The answer stays “{first.label.text}”: {first.before:.1%}, now {first.after:.1%}; KL {found.drift:.3f} nats."
+    )
+
+
+def plain(text: str) -> str:
+    """The text as markdown shows it literally: a user's text never becomes markup."""
+    special = "\\`*_{}[]()#+-.!|<>~$:&"
+    return "".join(f"\\{c}" if c in special else c for c in text).replace("\n", " ⏎ ")
 
 
 def duration(seconds: float | None) -> str:

@@ -64,13 +64,18 @@ Edit = Callable[[Tensor], Tensor]
 def build(kind: str, *, dtype: torch.dtype = torch.float64, seed: int = 0) -> PreTrainedModel:
     """A random model in which every head matters."""
     torch.manual_seed(seed)
+    sizes: dict[str, Any]
     if kind == "gpt2":
-        sizes: dict[str, Any] = {"n_layer": LAYERS, "n_head": HEADS, "n_embd": D_MODEL, "n_positions": 32}
+        sizes = {"n_layer": LAYERS, "n_head": HEADS, "n_embd": D_MODEL, "n_positions": 32}
         model: Any = GPT2LMHeadModel(GPT2Config(**sizes, vocab_size=VOCAB, bos_token_id=0, eos_token_id=0))
     elif kind == "t5":
         sizes = {"num_layers": LAYERS, "num_heads": HEADS, "d_model": D_MODEL, "d_kv": D_HEAD, "d_ff": 24}
-        smooth = {"feed_forward_proj": "gated-gelu"}  # no kinks: slopes by finite differences are then exact
-        model = T5ForConditionalGeneration(T5Config(**sizes, **smooth, vocab_size=VOCAB, decoder_start_token_id=0))
+        smooth: dict[str, Any] = {
+            "feed_forward_proj": "gated-gelu"
+        }  # no kinks: slopes by finite differences are then exact
+        model = T5ForConditionalGeneration(
+            T5Config(**sizes, **smooth, **{"vocab_size": VOCAB, "decoder_start_token_id": 0})
+        )
     else:
         sizes = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "hidden_size": D_MODEL}
         sizes |= {"intermediate_size": 24, "vocab_size": VOCAB, "max_position_embeddings": 32, "pad_token_id": 0}
@@ -78,7 +83,7 @@ def build(kind: str, *, dtype: torch.dtype = torch.float64, seed: int = 0) -> Pr
             model = LlamaForCausalLM(LlamaConfig(**sizes, num_key_value_heads=2, bos_token_id=1, eos_token_id=2))
         else:
             cls = {"bert-mlm": BertForMaskedLM, "bert-bare": BertModel, "bert-class": BertForSequenceClassification}
-            model = cls[kind](BertConfig(**sizes, num_labels=3))
+            model = cls[kind](BertConfig(**{**sizes, "num_labels": 3}))
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
         if "norm" not in name.lower() and "ln_" not in name:
@@ -160,6 +165,11 @@ def places(kind: str) -> list[tuple[str, int, int]]:
     """(site, layer, head) of every head."""
     sites = SITES.get(kind, ("self",))
     return [(site, layer, head) for site in sites for layer in range(LAYERS) for head in range(HEADS)]
+
+
+def core(lens: Lens) -> Any:
+    """The modules of a GPT-2 model."""
+    return cast(Any, lens.model).transformer
 
 
 class Oracle:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ class Words:
 
 def opened(kind: str) -> tuple[Lens, Any]:
     lens, plain = lens_for(kind)
-    lens.tokenizer = Words()
+    lens.tokenizer = cast(Any, Words())
     plain.set_attn_implementation("eager")
     return lens, plain
 

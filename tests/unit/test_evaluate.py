@@ -14,7 +14,7 @@ from headlens.evaluate import evaluate
 from headlens.heads import HeadSet
 from headlens.metrics import METRICS, metric_for
 from headlens.switches import ABLATIONS, partners
-from tests.unit.helpers import KINDS, TASKS, Oracle, lens_for, random_data
+from tests.unit.helpers import KINDS, TASKS, Oracle, core, lens_for, random_data
 
 OFF = {"t5": "enc.L0H1,dec.L1H0-H2,cross.L2", **dict.fromkeys(set(KINDS) - {"t5"}, "L0H1,L1H0-H2,L2")}
 FIELDS = [
@@ -122,7 +122,7 @@ def test_batch_size_order_and_padding_change_nothing(kind: str) -> None:
 
 def test_a_broken_model_gives_null_and_not_a_broken_file() -> None:
     lens, _ = lens_for("gpt2")
-    lens.model.transformer.wte.weight.data[1:] = float("inf")
+    core(lens).wte.weight.data[1:] = float("inf")
     shown = evaluate(lens, random_data("gpt2"), lens.topology.parse("L0"), metric=METRICS["loss"]).to_json()
     assert shown["value"] is None
     json.dumps(shown, allow_nan=False)

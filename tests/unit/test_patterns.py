@@ -97,8 +97,8 @@ def test_pattern_times_value_weight_is_z(name: str) -> None:
         shapes = case.lens.topology.site(site.name).layers
         for layer, place in enumerate(site.layers):
             columns = case.lens.adapter.qkv(place)["v"]
-            seen: list[Tensor] = []
-            handle = columns.module.register_forward_pre_hook(lambda _, args, seen=seen: seen.append(args[0]))
+            seen: Any = []
+            handle = columns.module.register_forward_pre_hook(lambda _, args, keep=seen.append: keep(args[0]))
             case.out()
             handle.remove()
             # A shared module is called once for each layer that it serves; its calls come in layer order.

@@ -19,12 +19,12 @@ from headlens.lens import Lens
 from headlens.metrics import METRICS
 from headlens.store import Store
 from headlens.sweep import Sweep, SweepSpec
-from headlens.switches import Ablation, partners
-from tests.unit.helpers import KINDS, LAYERS, SITES, Oracle, lens_for, pack, places, random_data
+from headlens.switches import ABLATIONS, Ablation, partners
+from tests.unit.helpers import KINDS, LAYERS, SITES, Oracle, core, lens_for, pack, places, random_data
 
 METRICS_OF = {kind: ("drift",) if kind == "bert-bare" else ("loss", "accuracy", "drift") for kind in KINDS}
-CASES = [(kind, metric, "zero") for kind in KINDS for metric in METRICS_OF[kind]]
-CASES += [(kind, METRICS_OF[kind][0], ablation) for kind in KINDS for ablation in ("mean", "resample")]
+CASES: list[tuple[str, str, Ablation]] = [(kind, metric, ABLATIONS[0]) for kind in KINDS for metric in METRICS_OF[kind]]
+CASES += [(kind, METRICS_OF[kind][0], ablation) for kind in KINDS for ablation in ABLATIONS[1:]]
 
 
 def effects(lens: Lens, data: EncodedData, metric: str, ablation: Ablation = "zero", **more: object) -> dict:
@@ -156,7 +156,7 @@ def test_each_block_below_a_layer_runs_once(monkeypatch: pytest.MonkeyPatch) -> 
     """One batch, all heads side by side: block i runs for the baseline, as a suffix i + 1 times, and once as prefix."""
     lens, _ = lens_for("gpt2")
     calls = [0] * LAYERS
-    for i, block in enumerate(lens.model.transformer.h):
+    for i, block in enumerate(core(lens).h):
         block.mlp.register_forward_pre_hook(lambda *_, i=i: calls.__setitem__(i, calls[i] + 1))
     effects(lens, random_data("gpt2"), "loss", batch_size=5)
     assert calls == [1 + (i + 1) + (i < LAYERS - 1) for i in range(LAYERS)]

@@ -28,6 +28,6 @@ class Albert(Family):
         """See the base class."""
         encoder = submodule(root, stack.blocks)
         groups = list(submodule(encoder, "albert_layer_groups").children())
-        layers = encoder.config.num_hidden_layers  # type: ignore[union-attr]
+        layers = int(encoder.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
         order = (groups[int(layer / (layers / len(groups)))] for layer in range(layers))
         return [block for group in order for block in submodule(group, "albert_layers").children()]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -53,7 +53,8 @@ class SitePlaces:
     layers: tuple[Place, ...]
 
 
-class Columns(NamedTuple):
+@dataclass(frozen=True)
+class Columns:
     """What each head owns of a projection's output: ``index`` ``[heads, width]`` numbers its output features."""
 
     module: nn.Module

@@ -29,8 +29,8 @@ state["runs"] += 1
 
 
 @st.cache_data(max_entries=20, show_spinner=False)
-def layer_patterns(layer: int, count: int) -> np.ndarray:
-    return np.stack([d["pattern"](layer, h, count, count) for h in range(heads)])
+def layer_patterns(layer: int, count: int, head_count: int) -> np.ndarray:
+    return np.stack([d["pattern"](layer, h, count, count) for h in range(head_count)])
 
 
 def chose(label: str) -> None:
@@ -47,7 +47,7 @@ def text_view() -> None:
     labels = [f"L{layer}H{h}" for h in range(heads)]
     shown = attention_view(
         key="one",
-        patterns=layer_patterns(layer, count),
+        patterns=layer_patterns(layer, count, heads),
         query_tokens=tokens,
         key_tokens=tokens,
         labels=labels,

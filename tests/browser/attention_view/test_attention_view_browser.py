@@ -227,6 +227,17 @@ def test_hiding_the_first_token_is_instant_told_to_python_and_leaves_weights_alo
     f.expect_text("head=L2H3 hide=True")
 
 
+def test_hiding_the_first_token_takes_its_lines_away(open_figure) -> None:
+    f = open_figure("size=16&view=lines")
+    f.figure.get_by_label("Hide first token").check()
+    pattern = DATA["pattern"](2, 0, 16, 16)
+    expect(f.canvas).to_have_attribute("data-lines", str(int((pattern[:, 1:] > 8 / 255).sum())))
+    f.token("query", 9).hover()
+    expect(f.canvas).to_have_attribute("data-lines", "9")
+    expect(f.token("key", 0).locator(".av-value")).to_have_text("")
+    expect(f.token("key", 0)).to_have_class(re.compile("av-hidden"))
+
+
 def test_a_changed_text_redraws_and_a_rerun_keeps_the_size(open_figure) -> None:
     f = open_figure("size=16")
     wide = f.box(f.figure)["width"]

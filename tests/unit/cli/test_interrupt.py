@@ -32,7 +32,7 @@ def _command(model: Path, texts: Path, out: Path) -> tuple[object, ...]:
 
 
 def _wait_for_entries(cache: Path, count: int, process: subprocess.Popen[str]) -> None:
-    limit = time.monotonic() + 100
+    limit = time.monotonic() + 240
     while len(list((cache / "store").glob("??/*[!p]"))) < count:  # not the .tmp ones
         assert process.poll() is None, finish(process).err
         assert time.monotonic() < limit

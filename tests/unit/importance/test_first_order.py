@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from headlens.importance import METHODS, Request
 from headlens.importance.score import score
 from headlens.metrics import METRICS
 from headlens.scores import HeadScores
-from tests.unit.helpers import KINDS, LAYERS, Oracle, lens_for, places, random_data
+from tests.unit.helpers import KINDS, LAYERS, Oracle, core, lens_for, places, random_data
 
 LOSS = METRICS["loss"]
 WITH_LOSS = [kind for kind in KINDS if kind != "bert-bare"]
@@ -77,7 +78,7 @@ def test_signed_score_is_the_first_order_of_ablation() -> None:
             rise = (oracle.value("loss", data, part, clean) - before) / step
             assert abs(rise - signed.array[layer, head]) < 5 * step
     # Heads that write little change the loss linearly: there ablation and its first-order estimate are the same.
-    for block in lens.model.transformer.h:
+    for block in core(lens).h:
         block.attn.c_proj.weight.data *= 0.01
     request = Request(LOSS, data, signed=True)
     first, exact = (score(lens, METHODS[name], request).flat() for name in ("gradient", "ablation"))
@@ -94,14 +95,13 @@ def test_equals_z_times_its_gradient() -> None:
     for example in data.examples:
         kept: dict[int, torch.Tensor] = {}
 
-        def hook(module: object, args: tuple[torch.Tensor, ...], layer: int, kept: dict = kept) -> tuple:
+        def hook(layer: int, module: object, args: tuple[torch.Tensor, ...], kept: dict = kept) -> tuple:
             kept[layer] = args[0].detach().requires_grad_() if layer == 0 else args[0]
             kept[layer].retain_grad()
             return (kept[layer],)
 
         handles = [
-            oracle.projection("self", layer).register_forward_pre_hook(lambda m, a, i=layer: hook(m, a, i))
-            for layer in range(LAYERS)
+            oracle.projection("self", layer).register_forward_pre_hook(partial(hook, layer)) for layer in range(LAYERS)
         ]
         logits = plain(example.inputs["input_ids"][None]).logits[0, :-1]
         torch.nn.functional.cross_entropy(logits, example.inputs["input_ids"][1:], reduction="sum").backward()

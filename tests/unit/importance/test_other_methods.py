@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -100,7 +100,7 @@ class EndToken:
 def test_confidence_by_eager_attentions(kind: str, end: int | None) -> None:
     lens, plain = lens_for(kind)
     if end is not None:
-        lens.tokenizer = EndToken()
+        lens.tokenizer = cast(Any, EndToken())
     data = random_data(kind)
     eager = copy.deepcopy(plain)
     eager.set_attn_implementation("eager")

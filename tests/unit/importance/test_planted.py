@@ -8,6 +8,7 @@ the other heads and the MLPs write next to nothing. Without L1H1 the model says 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,13 +32,13 @@ def planted() -> Lens:
     model = GPT2LMHeadModel(config).double().eval()
     for parameter in model.parameters():
         parameter.data = parameter.data * 0.1 if parameter.dim() > 1 else torch.zeros_like(parameter)
-    core = model.transformer
+    core: Any = model.transformer
     for norm in [core.ln_f, *(n for block in core.h for n in (block.ln_1, block.ln_2))]:
         norm.weight.data.fill_(1.0)
     core.ln_f.weight.data.fill_(1.5)  # not so sure of itself that no gradient is left
     core.wte.weight.data = torch.cat([torch.eye(8), torch.zeros(8, 8)], 1).double()
     core.wpe.weight.data = torch.cat([torch.zeros(8, 8), torch.eye(8)], 1).double()
-    attention = core.h[1].attn
+    attention: Any = core.h[1].attn
     query, key, value = (attention.c_attn.weight.data[:, 16 * i + 8 : 16 * i + 16] for i in range(3))  # of head 1
     for part in (query, key, value):
         part.zero_()

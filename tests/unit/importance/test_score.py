@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from headlens.lens import Lens
 from headlens.metrics import METRICS
 from headlens.scores import HeadScores
 from headlens.store import Store
-from tests.unit.helpers import LAYERS, Oracle, build, lens_for, open_lens, pack, random_data, sentence
+from tests.unit.helpers import LAYERS, Oracle, build, core, lens_for, open_lens, pack, random_data, sentence
 
 LOSS = METRICS["loss"]
 
@@ -76,7 +76,7 @@ def test_normalize_skips_layers_without_heads_and_refuses_layers_without_effect(
     np.testing.assert_allclose((found[[0, 2]] ** 2).sum(1), 1)
     assert np.isnan(found[1]).all()
     lens.topology = original
-    lens.model.transformer.h[1].attn.c_proj.weight.data.zero_()
+    core(lens).h[1].attn.c_proj.weight.data.zero_()
     with pytest.raises(HeadlensError, match="--normalize layer"):
         score(lens, METHODS["gradient"], Request(LOSS, random_data("gpt2")), normalize="layer")
 
@@ -116,16 +116,16 @@ def test_data_without_signal_is_told(case: str, said: str, name: str, tmp_path: 
     elif case == "one repeated token":
         data = pack([sentence(SAME), sentence([4, 4, 4])])
     elif case == "one-token texts behind a start token":
-        lens.tokenizer = type("T", (), {"all_special_ids": [0]})()
+        lens.tokenizer = cast(Any, type("T", (), {"all_special_ids": [0]})())
         data = pack([sentence([0, 4]), sentence([0, 5])])
     elif case == "untrained model":
         lens = untrained()
     elif case == "no effect":
-        for block in lens.model.transformer.h:
+        for block in core(lens).h:
             block.attn.c_proj.weight.data.zero_()
-        lens.model.transformer.wte.weight.data *= 0.3
+        core(lens).wte.weight.data *= 0.3
     else:
-        lens.model.transformer.wte.weight.data[1:] = float("inf")
+        core(lens).wte.weight.data[1:] = float("inf")
     scores = measure(lens, data, name)
     assert said in scores.no_signal
     assert said in scores.stability()
@@ -168,6 +168,7 @@ def test_files(tmp_path: Path) -> None:
     assert list(frame.site.unique()) == ["enc", "dec", "cross"]
     assert len(frame) == 3 * LAYERS * 4
     assert set(frame.n) == {5}
+    row: Any
     for row in frame.itertuples():
         assert row.score == scores.values[row.site][row.layer, row.head]  # to the last digit
         assert row.sem == scores.sem[row.site][row.layer, row.head]
@@ -196,7 +197,7 @@ def test_files(tmp_path: Path) -> None:
     # Where no data are behind the scores, nothing is said of data.
     measure(lens, data, "magnitude").save(tmp_path / "M.csv")
     frame = pd.read_csv(tmp_path / "M.csv")
-    assert frame[["sem", "n"]].isna().all().all()
+    assert frame[["sem", "n"]].isna().to_numpy().all()
     stored = json.loads((tmp_path / "M.json").read_text())
     for name in ("metric", "ablation", "data_hash", "split", "baseline", "reliability"):
         assert stored[name] is None

@@ -147,11 +147,11 @@ def test_packaged_figures_are_those_of_the_model(name: str) -> None:
 
 def test_zoo_folders_are_found(zoo: Path, save: Save) -> None:
     shutil.copytree(save("llama"), zoo / "tiny-llama")
-    shutil.copytree(save("t5"), zoo / "tiny-t5")
-    (zoo / "tiny-t5" / "about.json").write_text('{"title": "Tiny T5", "note": "Random."}')
+    shutil.copytree(save("t5"), zoo / "a-tiny-t5")
+    (zoo / "a-tiny-t5" / "about.json").write_text('{"title": "Tiny T5", "note": "Random."}')
     (zoo / "broken").mkdir()
     (zoo / "broken" / "config.json").write_text("{")
-    llama, t5 = catalogue.find("tiny-llama"), catalogue.find("tiny-t5")
+    llama, t5 = catalogue.find("tiny-llama"), catalogue.find("a-tiny-t5")
     assert llama is not None
     assert t5 is not None
     assert catalogue.find("broken") is None
@@ -161,7 +161,7 @@ def test_zoo_folders_are_found(zoo: Path, save: Save) -> None:
     loaded = load("tiny-llama")
     assert loaded.source == "zoo"
     assert llama.parameters == sum(p.numel() for p in loaded.model.parameters())
-    assert load("tiny-t5").notes == ("Random.",)
+    assert load("a-tiny-t5").notes == ("Random.",)
     # without smollm2 the zoo's decoder is the default
     assert catalogue.default_model() == "tiny-llama"
 

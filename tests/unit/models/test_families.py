@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from transformers import (
@@ -147,12 +149,12 @@ def test_no_model_type_has_two_adapters() -> None:
     assert len(types) == len(set(types))
 
 
-_IDS = {"vocab_size": 30, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+_IDS: dict[str, Any] = {"vocab_size": 30, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 
 def test_cross_attention_that_is_not_known_is_refused() -> None:
     gpt2 = GPT2LMHeadModel(GPT2Config(n_layer=2, n_head=2, n_embd=8, add_cross_attention=True, **_IDS))
-    sizes = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 8}
+    sizes: dict[str, Any] = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 8}
     bert = BertLMHeadModel(BertConfig(**sizes, is_decoder=True, add_cross_attention=True, **_IDS))
     for model in (gpt2, bert):
         with pytest.raises(ModelError, match="cross-attention"):
@@ -160,17 +162,18 @@ def test_cross_attention_that_is_not_known_is_refused() -> None:
 
 
 def test_bloom_that_skips_its_projection_is_refused() -> None:
-    sizes = {"n_layer": 2, "n_head": 2, "hidden_size": 8, "pretraining_tp": 2, "slow_but_exact": True}
+    sizes: dict[str, Any] = {"n_layer": 2, "n_head": 2, "hidden_size": 8, "pretraining_tp": 2, "slow_but_exact": True}
     model = BloomForCausalLM(BloomConfig(**sizes, **_IDS))
     with pytest.raises(ModelError, match="slow_but_exact"):
         lens_on(model)
 
 
 def test_moved_modules_are_named() -> None:
-    sizes = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 8}
+    sizes: dict[str, Any] = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 8}
     model = LlamaForCausalLM(LlamaConfig(**sizes, **_IDS))
-    model.model.layers[1].self_attn.output = model.model.layers[1].self_attn.o_proj
-    del model.model.layers[1].self_attn.o_proj
+    attention: Any = model.model.layers[1].self_attn
+    attention.output = attention.o_proj
+    del attention.o_proj
     with pytest.raises(ModelError, match=r"has no 'self_attn\.o_proj'"):
         lens_on(model)
     del model.model.layers
@@ -179,7 +182,7 @@ def test_moved_modules_are_named() -> None:
 
 
 def test_family_of_knows_what_has_an_adapter() -> None:
-    sizes = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 8}
+    sizes: dict[str, Any] = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 8}
     model = AlbertModel(AlbertConfig(**sizes, embedding_size=4, **_IDS))
     assert not isinstance(family_of(model), Structural)
     assert family_of(model).name == "ALBERT"

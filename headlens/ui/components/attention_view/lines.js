@@ -35,6 +35,8 @@ class AttentionLines {
     if (identity !== this.identity) {
       this.identity = identity;
       this.hover = this.locked = null;
+      this.looks = new WeakMap();
+      this.longest = this.measure(data);
       this.rows = { query: this.build("query", data.query), key: this.build("key", data.key) };
     }
     this.layout();
@@ -45,15 +47,19 @@ class AttentionLines {
     const [queries, keys] = this.view.data.shape;
     const width = this.view.width;
     this.box.style.height = `${Math.min(LINES_HEIGHT, Math.max(queries, keys) * ROW) + 2}px`;
-    const context = element("canvas").getContext("2d");
-    context.font = `12px ${getComputedStyle(this.node).fontFamily || "sans-serif"}`;
-    const longest = [...this.view.data.query.text, ...this.view.data.key.text].reduce((most, text) => Math.max(most, context.measureText(text.slice(0, 40)).width), 0);
     // 58 px: the weight, the space mark and the paddings.
-    const side = Math.round(Math.max(90, Math.min(190, width * 0.34, longest + 58)));
+    const side = Math.round(Math.max(90, Math.min(190, width * 0.34, this.longest + 58)));
     const scrolls = Math.max(queries, keys) * ROW > LINES_HEIGHT;
     this.node.style.setProperty("--av-side", `${side}px`);
     this.middleWidth = Math.max(60, Math.min(420, width - 2 * side - 16));
     this.box.style.width = this.heading.style.width = `${2 * side + this.middleWidth + (scrolls ? 14 : 2)}px`;
+  }
+
+  // Width of the longest token, in pixels.
+  measure({ query, key }) {
+    const context = element("canvas").getContext("2d");
+    context.font = `12px ${getComputedStyle(this.node).fontFamily || "sans-serif"}`;
+    return Math.max(...[...query.text, ...key.text].map((text) => context.measureText(text.slice(0, 40)).width));
   }
 
   build(side, tokens) {
@@ -147,11 +153,18 @@ class AttentionLines {
       this.rows[side].forEach((row, index) => {
         const weight = answers ? values.get(index) : undefined;
         const text = weight !== undefined && weight >= 0.01 ? weight.toFixed(2) : "";
-        if (row.lastChild.textContent !== text) row.lastChild.textContent = text;
-        row.style.setProperty("--av-share", weight === undefined ? "0%" : `${Math.round(100 * weight)}%`);
-        row.classList.toggle("av-hot", this.same(shown, { side, index }));
-        row.classList.toggle("av-hidden", side === "key" && index < this.view.pattern.firstKey);
-        row.setAttribute("aria-pressed", String(this.same(locked, { side, index })));
+        const share = weight === undefined ? "0%" : `${Math.round(100 * weight)}%`;
+        const hot = this.same(shown, { side, index }), kept = this.same(locked, { side, index });
+        const hidden = side === "key" && index < this.view.pattern.firstKey;
+        // Hundreds of rows: only those whose looks change are touched.
+        const looks = `${text} ${share} ${hot} ${kept} ${hidden}`;
+        if (this.looks.get(row) === looks) return;
+        this.looks.set(row, looks);
+        row.lastChild.textContent = text;
+        row.style.setProperty("--av-share", share);
+        row.classList.toggle("av-hot", hot);
+        row.classList.toggle("av-hidden", hidden);
+        row.setAttribute("aria-pressed", String(kept));
       });
     }
     this.unlock.hidden = locked === null;

@@ -1,0 +1,78 @@
+"""The app in AppTest: every page through ``app.py``, on small models."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from tests.small_models import save_bert, save_gpt2, save_llama, save_t5
+
+ROOT = Path(__file__).resolve().parents[2]
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Folders of small models by family."""
+    root = tmp_path_factory.mktemp("models")
+    return {
+        "gpt2": str(save_gpt2(root / "small-gpt2")),
+        "llama": str(save_llama(root / "small-llama")),
+        "t5": str(save_t5(root / "small-t5")),
+        "bert": str(save_bert(root / "small-bert")),
+        "encoder": str(save_bert(root / "small-encoder", bare=True)),
+    }
+
+
+@pytest.fixture
+def open_app() -> Iterator[Open]:
+    """``open_app("pages/attention.py", model=..., off=...)`` runs a page as if opened by that link."""
+
+    def run(page: str = "app.py", **query: str) -> AppTest:
+        app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=90)
+        for name, value in query.items():
+            app.query_params[name] = value
+        if page != "app.py":
+            app.switch_page(page)
+        return app.run()
+
+    yield run
+    st.cache_data.clear()
+
+
+def settle(app: AppTest, seconds: float = 60) -> AppTest:
+    """Runs the page until no background work is going on."""
+    from headlens.ui.cache import jobs
+
+    end = time.monotonic() + seconds
+    while jobs().running() and time.monotonic() < end:
+        time.sleep(0.1)
+    return app.run()
+
+
+def grid(app: AppTest, number: int = 0) -> dict[str, Any]:
+    """What the page sent to its head grid."""
+    return json.loads(app.get("bidi_component")[number].proto.json)  # type: ignore[attr-defined]
+
+
+def click(app: AppTest, off: list[str], seq: int, number: int = 0) -> AppTest:
+    """Runs the page as after a click on the grid: the browser sends all heads that are off, and a sequence number."""
+    element = app.get("bidi_component")[number]
+    states = app._tree.get_widget_states  # AppTest has no public way to drive a component
+
+    def patched() -> Any:
+        found = states()
+        widget = found.widgets.add()
+        widget.id = element.proto.id  # type: ignore[attr-defined]
+        widget.json_value = json.dumps({"mask": {"off": off, "seq": seq}})
+        return found
+
+    app._tree.get_widget_states = patched  # type: ignore[method-assign]
+    return app.run()
