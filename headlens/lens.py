@@ -41,17 +41,7 @@ def open_model(name: str, *, device: str = "auto", dtype: str | None = None) -> 
     """
     from headlens.models.loading import load
 
-    return Lens(load(name, device=pick_device(device), dtype=dtype))
-
-
-def pick_device(name: str) -> str:
-    """Resolves ``auto`` and checks that a named device is there; raises ModelError."""
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if name == "auto":
-        return next(device for device in ("cuda", "mps", "cpu") if available[device])
-    if not available.get(name.split(":")[0], False):
-        raise ModelError(f"device {name!r} is not available here; use --device cpu")
-    return name
+    return Lens(load(name, device=device, dtype=dtype))
 
 
 class Lens:
@@ -161,7 +151,7 @@ class Lens:
 
     @contextmanager
     def off(self, heads: HeadSet | str) -> Iterator[HeadSet]:
-        """Zero-ablates ``heads`` for every call of ``model`` (also ``generate``) inside the block, in this context only.
+        """Zero-ablates ``heads`` in every call of ``model`` (also ``generate``) inside the block, in this context only.
 
         Raises:
             HeadError: for labels that this model does not have.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -78,6 +79,8 @@ class HeadScores:
             return f"No ranking: {self.no_signal}."
         if self.n == 0:
             return "No data are behind this ranking, so it has no split-half reliability."
+        if not self.n:
+            return "No example is behind these scores, so nothing says how stable their ranking is."
         if self.reliability is None:
             return "How stable the ranking is cannot be said: it takes at least 4 examples and scores that differ."
         word = "stable" if self.reliability >= STABLE else "unstable"
@@ -128,7 +131,7 @@ STABLE = 0.5
 
 def write_text(path: Path, text: str) -> None:
     """Writes a whole file or nothing (a neighbour file that is then renamed); raises HeadlensError."""
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)

@@ -58,7 +58,7 @@ def load(
     lens: Lens, spec: str | None, split: Split | None, limit: int | None, seed: int, *, default_split: Split
 ) -> DataSet:
     """The examples that the options name; raises DataError."""
-    from headlens.data.encode import KINDS
+    from headlens.data.dataset import KINDS
     from headlens.data.select import load_data
 
     if lens.task not in KINDS:

@@ -31,7 +31,7 @@ def describe(lens: Lens) -> dict[str, Any]:
     return {
         "name": lens.name,
         "title": lens.title,
-        "family": lens.family,
+        "family": str(lens.model.config.model_type),
         "task": lens.task,
         "parameters": lens.parameters,
         "dtype": str(lens.dtype).removeprefix("torch."),

@@ -62,6 +62,7 @@ class FirstToken(Detector):
     formula = "mean over i > 0 of A[i, 0]"
     source = "Xiao et al. 2023; Gu et al. 2024"
     needs = ()
+    general = True
 
     def tally(self, seen: Seen) -> Tally:
         """See the base class. Query 0 is left out: in a causal layer it sees nothing else."""

@@ -57,7 +57,8 @@ class RoleScores:
         """The role that suits a head best, of those whose threshold it passes; None when it passes none.
 
         Scores of different roles compare by how far they are on the way from their threshold to 1. The general ones
-        (positional, broad, prefix matching) count only where no other passes.
+        (first token, positional, broad, prefix matching) count only where no other passes: an induction head, for one,
+        rests on the first token wherever nothing repeats.
         """
         best: tuple[bool, float, str] | None = None
         for role, score in self.of(head).items():
@@ -215,7 +216,7 @@ class _Kinds:
 
     def of(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Two masks of the shape of ``ids``: special tokens, and tokens of punctuation only."""
-        for number in set(ids.flatten().tolist()) - self.known.keys():
+        for number in [int(i) for i in ids.unique().tolist() if int(i) not in self.known]:
             label = readable_tokens(self.tokenizer, [number])[0]
             text = label.surface.strip()
             mark = bool(text) and all(unicodedata.category(char).startswith("P") for char in text)

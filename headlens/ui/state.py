@@ -112,6 +112,9 @@ def adopt_url(page: str) -> None:
             put(parameter.name, parameter.default())
         else:
             _adopt(parameter, value)
+    unknown = [name for name in st.query_params if name not in _BY_NAME]
+    if unknown:
+        notice(f"The link's {', '.join(name[:40] for name in unknown[:5])} was dropped: HeadLens knows no such value.")
 
 
 def _adopt(parameter: Parameter, value: str) -> None:
@@ -127,26 +130,27 @@ def _adopt(parameter: Parameter, value: str) -> None:
 
 
 def publish_url() -> None:
-    """Writes the state into the URL; call at the end of every page or fragment run. No write, no history entry."""
+    """Writes the state into the URL; call at the end of every page or fragment run.
+
+    All values go in one write, since each write is an entry of the browser's history. No change, no write.
+    """
     wanted = {parameter.name: get(parameter.name) for parameter in PARAMETERS}
     if wanted["off"] == "none":
         del wanted["off"]
     if wanted["data"] in ("", OWN_DATA):
         del wanted["data"]
-    for name in _BY_NAME:
-        current = st.query_params.get(name)
-        if name in wanted and current != wanted[name]:
-            st.query_params[name] = wanted[name]
-        elif name not in wanted and current is not None:
-            del st.query_params[name]
+    if st.query_params.to_dict() != wanted:
+        st.query_params.from_dict(wanted)
     st.session_state["hl_url"] = wanted
 
 
 def query_string() -> str:
-    """The link to this state, without the address of the server."""
+    """The link to this state, without the address of the server; it holds no text of the user."""
     from urllib.parse import urlencode
 
-    return "?" + urlencode(st.session_state.get("hl_url", {}), safe=",.-")
+    wanted = {parameter.name: get(parameter.name) for parameter in PARAMETERS}
+    left_out = {"off": "none", "data": OWN_DATA}
+    return "?" + urlencode({k: v for k, v in wanted.items() if v and left_out.get(k) != v}, safe=",.-/")
 
 
 def off_heads(topology: Topology) -> HeadSet:

@@ -70,12 +70,9 @@ def build(kind: str, *, dtype: torch.dtype = torch.float64, seed: int = 0) -> Pr
         model: Any = GPT2LMHeadModel(GPT2Config(**sizes, vocab_size=VOCAB, bos_token_id=0, eos_token_id=0))
     elif kind == "t5":
         sizes = {"num_layers": LAYERS, "num_heads": HEADS, "d_model": D_MODEL, "d_kv": D_HEAD, "d_ff": 24}
-        smooth: dict[str, Any] = {
-            "feed_forward_proj": "gated-gelu"
-        }  # no kinks: slopes by finite differences are then exact
-        model = T5ForConditionalGeneration(
-            T5Config(**sizes, **smooth, **{"vocab_size": VOCAB, "decoder_start_token_id": 0})
-        )
+        sizes |= {"vocab_size": VOCAB, "decoder_start_token_id": 0}
+        sizes |= {"feed_forward_proj": "gated-gelu"}  # no kinks: slopes by finite differences are then exact
+        model = T5ForConditionalGeneration(T5Config(**sizes))
     else:
         sizes = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "hidden_size": D_MODEL}
         sizes |= {"intermediate_size": 24, "vocab_size": VOCAB, "max_position_embeddings": 32, "pad_token_id": 0}

@@ -13,7 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from headlens.errors import Cancelled
 from headlens.heads import Head
 from headlens.lens import Lens
-from headlens.roles import DETECTORS, roles
+from headlens.roles import DETECTORS, RoleScores, roles
 from headlens.roles.blocks import repeated_blocks
 from headlens.run import current
 from tests.unit.helpers import LAYERS, lens_for, open_lens, pack, random_data, sentence
@@ -158,6 +158,20 @@ def test_separators_leave_out_the_mask_and_the_first_position() -> None:
     attention = eager("bert-mlm", data)[0]
     assert found[1, 2] == pytest.approx(attention[1][2][:, 3].mean(), rel=1e-5)
     assert plain is not lens.model
+
+
+def test_a_particular_role_goes_before_the_place_where_a_head_rests() -> None:
+    lens, _ = lens_for("gpt2")
+    head, other, none = Head("self", 1, 2), Head("self", 0, 0), Head("self", 2, 3)
+    scores = {role: {"self": np.zeros((LAYERS, 4))} for role in ("first-token", "induction", "positional", "distance")}
+    for role, where, value in (
+        *(("first-token", head, 0.97), ("induction", head, 0.6), ("first-token", other, 0.6)),
+        *(("positional", other, 0.99), ("distance", none, 30.0)),
+    ):
+        scores[role]["self"][where.layer, where.head] = value
+    found = RoleScores(lens.topology, scores, {}, 0)
+    assert (found.label(head), found.label(other), found.label(none)) == ("induction", "positional", None)
+    assert found.passing("first-token") == [other, head]
 
 
 def test_progress_and_cancelling() -> None:
