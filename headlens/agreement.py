@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import hypergeom, kendalltau, rankdata
@@ -135,11 +135,16 @@ def compare(
         raise HeadlensError(f"the top {k} of {heads} heads cannot be compared; take 1 to {heads}")
     drawn = np.random.default_rng(seed).integers(0, heads, size=(resamples, heads))
     rho = Correlation(spearman(one, other), *_interval(_spearman_each(one[drawn], other[drawn])))
-    tau = Correlation(float(kendalltau(one, other)[0]), *_interval(_kendall_each(one, other, drawn)))
+    tau = Correlation(_tau(one, other), *_interval(_kendall_each(one, other, drawn)))
     tops = [set(np.argsort(-values, kind="stable")[:k].tolist()) for values in (one, other)]
     shared = len(tops[0] & tops[1])
     p_value = float(hypergeom.sf(shared - 1, heads, k, k))
     return Agreement(first, second, heads, rho, tau, k, shared, k * k / heads, p_value, unit)
+
+
+def _tau(one: np.ndarray, other: np.ndarray) -> float:
+    result: Any = kendalltau(one, other)
+    return float(result.statistic)
 
 
 def _interval(values: np.ndarray) -> tuple[float, float]:

@@ -11,8 +11,8 @@ import torch
 from headlens.attention import MAX_TOKENS, prompt_inputs
 from headlens.errors import DataError, HeadlensError
 from headlens.metrics import at_least_float32
-from headlens.next_tokens import token_labels, zero_edits
-from headlens.run import Run, running
+from headlens.next_tokens import edits_of, token_labels
+from headlens.run import LayerKey, Run, running
 from headlens.tokens import TokenLabel
 
 if TYPE_CHECKING:
@@ -87,9 +87,10 @@ def continuations(
     max_new_tokens: int = 40,
     seed: int = 0,
     temperature: float = 0.0,
+    means: Mapping[LayerKey, Tensor] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Continuations:
-    """Continues ``prompt`` with all heads on and with ``off`` zero-ablated, at every step.
+    """Continues ``prompt`` with all heads on and with ``off`` zero- or mean-ablated, at every step.
 
     Encoder-decoder models read the prompt as the source and write the target. With a temperature, the token is the
     largest of ``logits / temperature + noise`` with Gumbel noise: an exact sample (Gumbel 1954; Maddison et al. 2014).
@@ -102,6 +103,7 @@ def continuations(
         max_new_tokens: most tokens to write.
         seed: draws the noise.
         temperature: 0 takes the most probable token; more than 0 samples.
+        means: what the heads write instead of zero, see :func:`headlens.next_tokens.next_tokens`.
         on_progress: called with (done, total) tokens after each; may raise to cancel, which leaves nothing behind.
 
     Raises:
@@ -113,7 +115,7 @@ def continuations(
     if not 0 <= temperature < float("inf"):
         raise HeadlensError(f"temperature {temperature}: take 0 (most probable token) or a number above it")
     writer = Writer(lens, prompt, max_new_tokens, seed, temperature)
-    edits = zero_edits(lens, off)
+    edits = edits_of(lens, off, means)
     total = max_new_tokens * (2 if edits else 1)
 
     def report(done: int) -> None:

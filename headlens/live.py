@@ -85,6 +85,10 @@ class LiveEvaluator:
             values = readout(self.lens.forward(batch.inputs, run), self.lens.task)
             return {m.name: sums(m, values, batch, clean if m.needs_reference else None) for m in self.metrics}
 
+    def means(self) -> Mapping[LayerKey, Tensor]:
+        """Each head's mean ``z`` over this data, ``[heads, d_head]`` by layer: what ``mean`` ablation puts in."""
+        return self._replacements_for("mean", 0).means
+
     def _replacements_for(self, ablation: Ablation, seed: int) -> Replacements:
         """Means or partners' ``z`` of all layers, gathered once."""
         key = (ablation, seed)

@@ -10,7 +10,7 @@ import torch
 
 from headlens.errors import DataError, HeadlensError
 from headlens.metrics import at_least_float32, readout
-from headlens.run import Edit, Run
+from headlens.run import Edit, LayerKey, Run
 from headlens.switches import off_mask
 from headlens.tokens import TokenLabel, readable_tokens
 
@@ -87,8 +87,14 @@ class NextTokens:
         return self.top_before.id != self.top_after.id
 
 
-def next_tokens(lens: Lens, inputs: Mapping[str, Tensor], off: HeadSet, k: int = 10) -> NextTokens:
-    """Top answers of the first row of ``inputs`` with all heads on and with ``off`` zero-ablated.
+def next_tokens(
+    lens: Lens,
+    inputs: Mapping[str, Tensor],
+    off: HeadSet,
+    k: int = 10,
+    means: Mapping[LayerKey, Tensor] | None = None,
+) -> NextTokens:
+    """Top answers of the first row of ``inputs`` with all heads on and with ``off`` zero- or mean-ablated.
 
     Causal models are read at the last position, masked ones at the first mask token, encoder-decoder models at the last
     position of ``decoder_input_ids`` (without any, at the first token of the target), classifiers as they are.
@@ -98,6 +104,8 @@ def next_tokens(lens: Lens, inputs: Mapping[str, Tensor], off: HeadSet, k: int =
         inputs: from :func:`headlens.attention.prompt_inputs`, or pixel values.
         off: heads that are off.
         k: length of each of the two lists.
+        means: by layer what the heads write instead, ``[heads, d_head]`` (:meth:`headlens.live.LiveEvaluator.means`);
+            None: zero.
 
     Raises:
         HeadlensError: models that predict nothing, a prompt without the mask token, or ``k`` below 1.
@@ -106,7 +114,7 @@ def next_tokens(lens: Lens, inputs: Mapping[str, Tensor], off: HeadSet, k: int =
     if k < 1:
         raise HeadlensError(f"{k} answers were asked for; ask for at least 1")
     question = Question(lens, inputs)
-    edits = zero_edits(lens, off)
+    edits = edits_of(lens, off, means)
     before = question.logits(Run())[0].log_softmax(-1)
     after = question.logits(Run(edits=edits))[0].log_softmax(-1) if edits else before
     drift = float((before.exp() * (before - after)).sum())
@@ -118,9 +126,12 @@ def next_tokens(lens: Lens, inputs: Mapping[str, Tensor], off: HeadSet, k: int =
     return NextTokens(question.kind, question.position, lens.topology.format(off), choices, max(0.0, drift))
 
 
-def zero_edits(lens: Lens, off: HeadSet) -> dict[tuple[str, int], Edit]:
-    """Edits that set ``z`` of the heads in ``off`` to zero; raises HeadError."""
-    return {key: Edit(off=mask.to(lens.device)) for key, mask in off_mask(lens.topology, off).items()}
+def edits_of(lens: Lens, off: HeadSet, means: Mapping[LayerKey, Tensor] | None = None) -> dict[LayerKey, Edit]:
+    """Edits that set ``z`` of the heads in ``off`` to zero or to their means; raises HeadError."""
+    return {
+        key: Edit(off=mask.to(lens.device), value=None if means is None else means[key])
+        for key, mask in off_mask(lens.topology, off).items()
+    }
 
 
 class Question:

@@ -18,6 +18,7 @@ def split_half(
     seed: int = 0,
     splits: int = SPLITS,
     normalize: bool = False,
+    absolute: bool = False,
 ) -> float | None:
     """Split-half reliability of the ranking, in [-1, 1].
 
@@ -30,6 +31,7 @@ def split_half(
         seed: draws the halves, by position: put the examples in an order of their own first (see ``by_content``).
         splits: number of halvings.
         normalize: divide each layer by its l2 norm first, as the scores were.
+        absolute: rank by the size of the scores.
 
     Returns:
         The reliability, or None with fewer than four examples or where all scores are equal.
@@ -44,7 +46,7 @@ def split_half(
     for _ in range(splits):
         order = rng.permutation(examples)
         halves = order[: examples // 2], order[examples // 2 :]
-        first, second = (_scores(numerator, denominator, half, normalize) for half in halves)
+        first, second = (_scores(numerator, denominator, half, normalize, absolute) for half in halves)
         r = spearman(first, second)
         if not np.isnan(r):
             found.append(r)
@@ -56,12 +58,17 @@ def split_half(
 
 
 def _scores(
-    numerator: Mapping[str, np.ndarray], denominator: Mapping[str, np.ndarray], rows: np.ndarray, normalize: bool
+    numerator: Mapping[str, np.ndarray],
+    denominator: Mapping[str, np.ndarray],
+    rows: np.ndarray,
+    normalize: bool,
+    absolute: bool,
 ) -> np.ndarray:
     parts = []
     for site, array in numerator.items():
         total = denominator[site][rows].sum()
         values = array[rows].sum(0) / (total if total > 0 else np.nan)
+        values = np.abs(values) if absolute else values
         if normalize:
             norms = np.sqrt(np.nansum(values**2, axis=1, keepdims=True))
             values = values / np.where(norms > 0, norms, np.nan)  # a layer without effect in a half has no ranking

@@ -10,25 +10,50 @@ from headlens.charts.theme import look, styled
 
 
 def before_after(
-    labels: Sequence[str], before: Sequence[float], after: Sequence[float] | None, *, dark: bool = False
+    labels: Sequence[str],
+    before: Sequence[float],
+    after: Sequence[float] | None,
+    *,
+    title: str = "Next token",
+    dark: bool = False,
 ) -> go.Figure:
-    """Paired bars of probabilities; ``after`` None while nothing is off."""
+    """Paired bars of probabilities, first label on top.
+
+    Args:
+        labels: tokens as a person reads them; two may read alike, and none is read as markup.
+        before, after: probabilities in 0..1; ``after`` None while nothing is off.
+        title: of the figure.
+        dark: theme.
+    """
     colours = look(dark)
-    order = list(range(len(labels)))[::-1]
-    names = [labels[i] for i in order]
+    places = list(range(len(labels)))  # numbers, since a category axis would put labels that read alike together
+    names = [literal(label) for label in labels]
     figure = go.Figure()
+    bars = [("all on", before, colours.before)]
     if after is not None:
+        bars.append(("with heads off", after, colours.after))
+    for name, values, colour in bars:
         figure.add_bar(
-            y=names,
-            x=[after[i] for i in order],
+            y=places,
+            x=list(values),
             orientation="h",
-            name="with heads off",
-            marker={"color": colours.after},
+            name=name,
+            marker={"color": colour},
+            customdata=names,
+            text=[f"{value:.1%}" for value in values],
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate="%{customdata}: %{x:.2%}<extra>" + name + "</extra>",
         )
-    figure.add_bar(
-        y=names, x=[before[i] for i in order], orientation="h", name="all on", marker={"color": colours.before}
-    )
-    figure.update_traces(hovertemplate="%{y}: %{x:.1%}<extra></extra>")
-    figure.update_layout(barmode="group", legend={"traceorder": "reversed"})
-    figure.update_xaxes(tickformat=".0%", rangemode="tozero")
-    return styled(figure, dark=dark, title="Next token", x="probability", y="", height=60 + 44 * max(1, len(labels)))
+    most = max([*before, *(after or [])], default=1.0)
+    figure.update_layout(barmode="group", bargap=0.25, showlegend=after is not None)
+    height = 84 + (40 if after is not None else 28) * max(1, len(labels))
+    styled(figure, dark=dark, title=title, x="probability", y="", height=height)
+    figure.update_xaxes(tickformat=".0%", range=[0, 1.18 * most or 1], fixedrange=True)
+    figure.update_yaxes(tickvals=places, ticktext=names, autorange="reversed", fixedrange=True, showgrid=False)
+    return figure
+
+
+def literal(text: str) -> str:
+    """The text as plotly shows it letter by letter: its labels would read tags otherwise."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

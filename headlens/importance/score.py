@@ -38,7 +38,23 @@ def score(lens: Lens, method: Method, request: Request, *, normalize: Normalize 
     Raises:
         HeadlensError: the method does not apply to this model, metric or data.
     """
-    raw = method.compute(lens, request)
+    return from_raw(lens, method, request, contributions(lens, method, request), normalize=normalize)
+
+
+def from_raw(
+    lens: Lens, method: Method, request: Request, raw: Raw, *, normalize: Normalize = "none", absolute: bool = False
+) -> HeadScores:
+    """Scores of contributions that are there already; see :func:`score`.
+
+    Args:
+        lens, method, request: what the contributions were made with.
+        raw: the contributions.
+        normalize: see :func:`score`.
+        absolute: score the size of the effect and not its direction (of the total; not of each example).
+
+    Raises:
+        HeadlensError: a layer without any effect is to be normalised.
+    """
     if raw.values:
         values = dict(raw.values)
         sem = {site: np.full_like(array, np.nan) for site, array in values.items()}
@@ -46,6 +62,8 @@ def score(lens: Lens, method: Method, request: Request, *, normalize: Normalize 
         pairs = {site: ratio(array, raw.denominator[site]) for site, array in raw.numerator.items()}
         values = {site: pair[0] for site, pair in pairs.items()}
         sem = {site: pair[1] for site, pair in pairs.items()}
+    if absolute:
+        values = {site: np.abs(array) for site, array in values.items()}
     if normalize == "layer":
         norms = {site: np.sqrt(np.nansum(array**2, axis=1, keepdims=True)) for site, array in values.items()}
         if any(norms[site.name][layer] == 0 for site in lens.topology.sites for layer in _scored(site, request.unit)):
@@ -61,10 +79,79 @@ def score(lens: Lens, method: Method, request: Request, *, normalize: Normalize 
         method=method.name,
         metric=request.metric.name if raw.numerator else None,
         ablation=request.ablation if method.name == "ablation" else None,
-        reliability=_reliability(request, raw, normalize),
+        reliability=_reliability(request, raw, normalize, absolute),
         no_signal=no_signal(lens, request.data, raw, request) if raw.numerator else "",
-        provenance=_provenance(lens, request, raw, normalize),
+        provenance={**_provenance(lens, request, raw, normalize), "absolute": absolute},
     )
+
+
+def contributions(lens: Lens, method: Method, request: Request) -> Raw:
+    """What ``method`` computes, from the store where it is there; a new computation is put into the store.
+
+    Methods that need no data cost less than reading a file, and an exact sweep keeps its own layers.
+    """
+    store = request.store
+    if store is None or request.data is None or not method.needs or method.name in _KEEP_THEIR_OWN:
+        return method.compute(lens, request)
+    key = _key(lens, method, request)
+    found = store.get(key) if request.resume else None
+    raw = None if found is None else _unpacked(lens, request, found)
+    if raw is None:
+        raw = method.compute(lens, request)
+        store.put(key, _packed(raw))
+    return raw
+
+
+def stored(lens: Lens, method: Method, request: Request) -> Raw | None:
+    """Contributions that the store has, or None; nothing is computed."""
+    if request.store is None or request.data is None or not method.needs or method.name in _KEEP_THEIR_OWN:
+        return None
+    found = request.store.get(_key(lens, method, request))
+    return None if found is None else _unpacked(lens, request, found)
+
+
+_KEEP_THEIR_OWN = ("ablation",)
+
+
+def _key(lens: Lens, method: Method, request: Request) -> str:
+    """Store key: everything that can change the numbers by more than rounding."""
+    from headlens.store import unit_key
+
+    return unit_key(
+        kind="contributions",
+        method=method.name,
+        formula=method.formula,
+        model=lens.fingerprint,
+        dtype=str(lens.dtype),
+        data=request.need_data().hash,
+        metric=request.metric.name,
+        unit=request.unit,
+        signed=request.signed,
+        seed=request.seed,
+    )
+
+
+def _packed(raw: Raw) -> dict[str, np.ndarray]:
+    arrays = {f"numerator/{site}": array for site, array in raw.numerator.items()}
+    arrays |= {f"denominator/{site}": array for site, array in raw.denominator.items()}
+    return arrays | {"baseline": np.array(np.nan if raw.baseline is None else raw.baseline)}
+
+
+def _unpacked(lens: Lens, request: Request, arrays: Mapping[str, np.ndarray]) -> Raw | None:
+    """The contributions of a stored entry, or None when it does not fit; ``cached`` counts layers."""
+    shapes = {
+        site.name: (len(request.need_data()), len(site.layers), site.width(request.unit))
+        for site in lens.topology.sites
+    }
+    numerator = {site: arrays.get(f"numerator/{site}") for site in shapes}
+    denominator = {site: arrays.get(f"denominator/{site}") for site in shapes}
+    top = {site: array for site, array in numerator.items() if array is not None and array.shape == shapes[site]}
+    bottom = {site: array for site, array in denominator.items() if array is not None}
+    if len(top) != len(shapes) or len(bottom) != len(shapes):
+        return None
+    baseline = float(arrays["baseline"])
+    layers = sum(len(_scored(site, request.unit)) for site in lens.topology.sites)
+    return Raw(top, bottom, baseline=None if math.isnan(baseline) else baseline, cached=layers)
 
 
 def _scored(site: SiteShape, unit: Unit) -> list[int]:
@@ -72,13 +159,13 @@ def _scored(site: SiteShape, unit: Unit) -> list[int]:
     return [layer for layer in range(len(site.layers)) if site.columns(layer, unit)]
 
 
-def _reliability(request: Request, raw: Raw, normalize: str) -> float | None:
+def _reliability(request: Request, raw: Raw, normalize: str, absolute: bool) -> float | None:
     if not raw.numerator:
         return None
     order = by_content(request.need_data())  # so that the halves do not depend on the order of the examples
     numerator = {site: array[order] for site, array in raw.numerator.items()}
     denominator = {site: array[order] for site, array in raw.denominator.items()}
-    return split_half(numerator, denominator, seed=request.seed, normalize=normalize == "layer")
+    return split_half(numerator, denominator, seed=request.seed, normalize=normalize == "layer", absolute=absolute)
 
 
 GUESSING = 0.98

@@ -211,12 +211,13 @@ class _Kinds:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         # Special to the tokenizer, but they stand for ordinary words.
-        self.hidden = {getattr(tokenizer, name, None) for name in ("mask_token_id", "unk_token_id")}
+        self.hidden: set[Any] = {getattr(tokenizer, name, None) for name in ("mask_token_id", "unk_token_id")}
         self.known: dict[int, tuple[bool, bool]] = {}
 
     def of(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Two masks of the shape of ``ids``: special tokens, and tokens of punctuation only."""
-        for number in [int(i) for i in ids.unique().tolist() if int(i) not in self.known]:
+        present: list[int] = ids.unique().tolist()
+        for number in (i for i in present if i not in self.known):
             label = readable_tokens(self.tokenizer, [number])[0]
             text = label.surface.strip()
             mark = bool(text) and all(unicodedata.category(char).startswith("P") for char in text)

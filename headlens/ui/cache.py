@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from headlens.ui.jobs import Jobs
+from headlens.ui.jobs import Job, Jobs
 
 if TYPE_CHECKING:
+    from headlens.attention import Patterns
     from headlens.data.dataset import DataSet
     from headlens.data.encode import EncodedData
+    from headlens.evaluate import Evaluation
     from headlens.lens import Lens
     from headlens.live import LiveEvaluator
     from headlens.store import Store
@@ -56,3 +58,37 @@ def live_evaluator(name: str, _lens: Lens, fingerprint: str) -> LiveEvaluator:  
     from headlens.live import LiveEvaluator
 
     return LiveEvaluator(_lens, live_set(_lens))
+
+
+@st.cache_resource(max_entries=1024, show_spinner=False)
+def live_result(name: str, _lens: Lens, fingerprint: str, off: str, ablation: str) -> Evaluation:
+    """What ``off`` (HEADS) does to the live set; computed once for each set of heads, whatever else is drawn."""
+    from headlens.metrics import metric_for
+    from headlens.switches import as_ablation
+
+    live = live_evaluator(name, _lens, fingerprint)
+    return live.evaluate(_lens.topology.parse(off), metric=metric_for(None, _lens.task), ablation=as_ablation(ablation))
+
+
+def live_job(lens: Lens, viewer: str) -> Job:
+    """The job that prepares the live set of a model (one forward pass over it), once."""
+
+    def work(_: Job) -> None:
+        live_evaluator(lens.name, lens, lens.fingerprint)
+
+    key = ("live set", lens.name, lens.fingerprint)
+    return jobs().start(key, f"{lens.title} with all heads on", work, viewer)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def example_patterns(
+    fingerprint: str, data_hash: str, index: int, tokens: int, _lens: Lens, _data: EncodedData
+) -> Patterns:  # noqa: ARG001
+    """Attention of every head on one example, cut to ``tokens`` on each side, as float16 to keep many of them."""
+    from dataclasses import replace
+
+    from headlens.attention import patterns
+
+    found = patterns(_lens, _data.batch([index]).inputs)
+    small = {site: array[..., :tokens, :tokens].astype("float16") for site, array in found.pattern.items()}
+    return replace(found, pattern=small)

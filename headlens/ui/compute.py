@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from headlens.data.encode import EncodedData
     from headlens.heads import Unit
     from headlens.importance import Request
+    from headlens.importance.base import Raw
     from headlens.lens import Lens
     from headlens.scores import HeadScores
     from headlens.sweep import UnitResult
+
+CHEAP = ("magnitude", "magnitude-ov", "random")
+"""Methods that look at no text: computed in the page's own run."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,13 @@ class Ask:
     def key(self) -> Hashable:
         """Equal for equal computations."""
         ablation = self.ablation if self.method == "ablation" else ""
-        signed = self.signed and self.method == "gradient"
+        signed = self.signed and self.method in ("ablation", "gradient")
         return ("scores", replace(self, ablation=ablation, signed=signed, model=""))
+
+    @property
+    def base(self) -> Ask:
+        """What is really computed: signed and not normalised; the other views are derived from its contributions."""
+        return replace(self, signed=True, normalize="none")
 
 
 @dataclass(frozen=True)
@@ -82,27 +91,78 @@ def request_for(lens: Lens, data: EncodedData | None, ask: Ask, **more: Any) -> 
 
 
 def scores_now(lens: Lens, data: EncodedData | None, ask: Ask) -> HeadScores:
-    """Scores of a method that costs next to nothing (no data), computed in the page's own run."""
+    """Scores of a method that costs next to nothing (no data), computed once, in the page's own run."""
     from headlens.importance import method_for
     from headlens.importance.score import score
 
-    return score(lens, method_for(ask.method), request_for(lens, data, ask))
+    key = ("now", replace(ask, data_hash="", metric="", ablation="", signed=False, model=""))
+    job = cache.jobs().get(key)
+    if job is None:
+        scores = score(lens, method_for(ask.method), request_for(lens, data, ask), normalize=_normalize(ask))
+        job = cache.jobs().put(key, ask.method, scores)
+    return job.result
 
 
-def score_job(lens: Lens, data: EncodedData, ask: Ask) -> Job:
-    """The shared job for ``ask``: running, done, or started now."""
+def score_job(lens: Lens, data: EncodedData, ask: Ask, viewer: str = "") -> Job:
+    """The shared job whose contributions ``ask`` is made of: running, done, or started now."""
     from headlens.importance import method_for
+    from headlens.importance.score import contributions, from_raw
+
+    ask = ask.base
 
     def work(job: Job) -> HeadScores:
-        from headlens.importance.score import score
-
         collect = _Collect(lens, data, ask, job.publish)
         if ask.method == "ablation":
             collect.estimate()
+        method = method_for(ask.method)
         request = request_for(lens, data, ask, on_progress=job.progress, on_unit=collect)
-        return score(lens, method_for(ask.method), request, normalize="layer" if ask.normalize == "layer" else "none")
+        raw = contributions(lens, method, request)
+        return keep(ask, raw, from_raw(lens, method, request, raw))
 
-    return cache.jobs().start(ask.key, f"{method_for(ask.method).title} of {lens.name}", work, state.viewer())
+    title = f"{method_for(ask.method).title} of {lens.title}"
+    return cache.jobs().start(ask.key, title, work, viewer or state.viewer())
+
+
+def keep(ask: Ask, raw: Raw, scores: HeadScores) -> HeadScores:
+    """Keeps contributions, of which other views of the scores are made."""
+    cache.jobs().put(("raw", ask.key), ask.method, raw)
+    return scores
+
+
+def scores_of(lens: Lens, data: EncodedData, ask: Ask) -> HeadScores | None:
+    """The scores of ``ask``, signed and normalised as it says, if they are computed already.
+
+    Raises:
+        HeadlensError: a layer without any effect is to be normalised.
+    """
+    if ask.method in CHEAP:
+        return scores_now(lens, None, ask)
+    jobs = cache.jobs()
+    done, view = jobs.get(ask.base.key), jobs.get(ask.key)
+    if done is None or done.status != "done":
+        return None
+    if view is None:
+        raw = jobs.get(("raw", ask.base.key))
+        view = jobs.put(ask.key, ask.method, _derive(lens, data, ask, None if raw is None else raw.result))
+    return view.result
+
+
+def _derive(lens: Lens, data: EncodedData, ask: Ask, raw: Raw | None) -> HeadScores:
+    from headlens.importance import method_for
+    from headlens.importance.score import contributions, from_raw
+
+    method = method_for(ask.method)
+    request = request_for(lens, data, ask.base)
+    raw = raw or contributions(lens, method, request)
+    if ask.method == "gradient" and not ask.signed:  # the absolute value of each example, as published
+        raw = replace(raw, numerator={site: np.abs(array) for site, array in raw.numerator.items()})
+    size = ask.method == "ablation" and not ask.signed
+    request = replace(request, signed=ask.signed)
+    return from_raw(lens, method, request, raw, normalize=_normalize(ask), absolute=size)
+
+
+def _normalize(ask: Ask) -> Any:
+    return "layer" if ask.normalize == "layer" else "none"
 
 
 class _Collect:
@@ -112,28 +172,30 @@ class _Collect:
         from headlens.importance.base import empty
 
         self.lens, self.data, self.ask, self.publish = lens, data, ask, publish
-        self.partial = Partial(
-            empty(lens, ask.unit), empty(lens, ask.unit), 0, sum(len(site.layers) for site in lens.topology.sites)
-        )
+        layers = sum(len(site.layers) for site in lens.topology.sites)
+        self.partial = Partial(empty(lens, ask.unit), empty(lens, ask.unit), 0, layers)
+        self.weight = np.array([example.predicted or 1.0 for example in data.examples], dtype=float)
 
     def estimate(self) -> None:
         """First-order estimates of zero ablation for all heads at once, as first colours (where the metric has any)."""
         from headlens.importance import method_for
-        from headlens.importance.score import score
+        from headlens.importance.score import contributions, from_raw
 
-        ask = replace(self.ask, method="gradient", signed=True)
+        ask = replace(self.ask, method="gradient").base
         request = request_for(self.lens, self.data, ask)
         if not request.metric.differentiable:
             return
-        scores = score(self.lens, method_for("gradient"), request)
+        method = method_for("gradient")
+        raw = contributions(self.lens, method, request)
+        scores = keep(ask, raw, from_raw(self.lens, method, request, raw))
+        cache.jobs().put(ask.key, "gradient", scores)
         self.partial = replace(self.partial, values=dict(scores.values), sem=dict(scores.sem))
         self.publish(self.partial)
 
     def __call__(self, unit: UnitResult) -> None:
         from headlens.metrics import ratio
 
-        weight = np.array([example.predicted or 1.0 for example in self.data.examples], dtype=float)
-        value, sem = ratio(unit.effect, weight)
+        value, sem = ratio(unit.effect, self.weight)
         values = {site: array.copy() for site, array in self.partial.values.items()}
         errors = {site: array.copy() for site, array in self.partial.sem.items()}
         values[unit.site][unit.layer, list(unit.columns)] = value

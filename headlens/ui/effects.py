@@ -1,244 +1,142 @@
-"""What the switches do, section by section: numbers, held-out text, continuation, sum and joint, smallest change."""
+"""What the switches do at once: figures on the live set, and the next token of the prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from headlens.ui import cache, state, words
-from headlens.ui.jobs import Job
-from headlens.ui.prompt import question_inputs
+from headlens.charts.tokens import before_after
+from headlens.errors import HeadlensError
+from headlens.ui import cache, phrases, state, words
+from headlens.ui.prompt import Reading, read_prompt
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
     from headlens.evaluate import Evaluation
-    from headlens.generation import Continuation, Continuations
     from headlens.heads import HeadSet
-    from headlens.ui.sidebar import Chosen
+    from headlens.lens import Lens
+    from headlens.live import LiveEvaluator
+    from headlens.next_tokens import NextTokens
+    from headlens.run import LayerKey
+    from headlens.ui.choices import Chosen
 
-SECTIONS = ("held_out", "continuation", "sum", "smallest")
-NEW_TOKENS = 24
-SINGLE_AT_ONCE = 64
-"""Up to so many heads the sum of single effects is computed without asking."""
+CHOICES = 6
+"""Length of each of the two lists of next tokens."""
 
 
-def metrics(chosen: Chosen, off: HeadSet) -> Evaluation:
-    """Loss, perplexity, accuracy and drift on the live set, before and after; one sentence below."""
-    found = evaluate_live(chosen, off)
-    rows: list[tuple[str, str, str | None, bool]] = []
-    switched = len(off) > 0
-    for name, title, form in (
-        ("loss", "Loss", "{:.4f}"),
-        ("accuracy", "Accuracy", "{:.1%}"),
-        ("drift", "Drift", "{:.4f}"),
-    ):
-        measured = found.measured.get(name)
-        if measured is not None:
-            sign = form.replace(":", ":+")
-            rows.append((title, form.format(measured.value), sign.format(measured.delta), name == "accuracy"))
-        if name == "loss" and measured is not None and not chosen.lens.task.endswith("classification"):
-            figures = found.to_json()
-            before, after = figures["perplexity_baseline"], figures["perplexity"]
-            if before is not None and after is not None:
-                rows.append(("Perplexity", f"{after:.2f}", f"{after - before:+.2f}", False))
-    columns = st.columns(2) + st.columns(2)
-    for column, (title, value, delta, up_is_good) in zip(columns, rows, strict=False):
-        colour = "normal" if up_is_good else "inverse"
-        column.metric(title, value, delta if switched else None, delta_color=colour)
-    st.caption(words.off_sentence(found, len(off), len(chosen.lens.topology.heads())) + " Live set.")
-    return found
+def live_of(lens: Lens) -> LiveEvaluator:
+    """The model's live set."""
+    return cache.live_evaluator(lens.name, lens, lens.fingerprint)
 
 
 def evaluate_live(chosen: Chosen, off: HeadSet) -> Evaluation:
-    """The live set with ``off`` off."""
+    """The live set with ``off`` off; from memory if it has been asked for before.
+
+    Raises:
+        HeadlensError: there is no live set for this task, or the ablation needs more examples.
+    """
+    lens = chosen.lens
+    return _evaluated(lens.fingerprint, lens.topology.format(off), chosen.ablation, lens, off)
+
+
+@st.cache_data(max_entries=1024, show_spinner=False)
+def _evaluated(fingerprint: str, off: str, ablation: str, _lens: Lens, _off: HeadSet) -> Evaluation:  # noqa: ARG001
     from headlens.metrics import metric_for
     from headlens.switches import as_ablation
 
-    live = cache.live_evaluator(chosen.lens.name, chosen.lens, chosen.lens.fingerprint)
-    return live.evaluate(off, metric=metric_for(None, chosen.lens.task), ablation=as_ablation(chosen.ablation))
+    return live_of(_lens).evaluate(_off, metric=metric_for(None, _lens.task), ablation=as_ablation(ablation))
 
 
-def busy() -> bool:
-    """Whether a section's work is running."""
-    return any(job is not None and job.running for job in map(_job, SECTIONS))
-
-
-def _job(section: str) -> Job | None:
-    key: Hashable | None = st.session_state.get(f"hl_job_{section}")
-    return None if key is None else cache.jobs().get(key)
-
-
-def _start(section: str, key: Hashable, title: str, work: Any) -> Job:
-    st.session_state[f"hl_job_{section}"] = key
-    return cache.jobs().start(key, title, work, state.viewer())
-
-
-def _key(chosen: Chosen, section: str, *more: Hashable) -> Hashable:
-    return (section, chosen.lens.fingerprint, chosen.ablation, *more)
-
-
-def _wait(section: str) -> Job | None:
-    """Progress and cancel of a section's job; the job when it is done."""
-    job = _job(section)
-    if job is None:
-        return None
-    if job.running:
-        job.look(state.viewer())
-        left, right = st.columns([4, 1], vertical_alignment="center")
-        left.progress(job.fraction, text=f"{job.title}: {job.fraction:.0%}, {words.duration(job.seconds_left)}")
-        right.button("Cancel", key=f"cancel_{section}", on_click=job.leave, args=(state.viewer(),))
-        return None
-    if job.status == "failed":
-        st.warning(job.error, icon=":material/info:")
-        return None
-    return job if job.status == "done" else None
-
-
-def held_out(chosen: Chosen, off: HeadSet) -> None:
-    """The whole held-out half, streaming in behind the live set."""
-    from headlens.data.select import load_data
-    from headlens.evaluate import evaluate
-    from headlens.metrics import metric_for
-    from headlens.switches import as_ablation
-    from headlens.ui.sidebar import encode_for
-
-    if not len(off) or chosen.data.split == "all":
+def metrics(chosen: Chosen, off: HeadSet) -> None:
+    """Loss, perplexity, accuracy and drift on the live set, before and after; one sentence below."""
+    try:
+        found = evaluate_live(chosen, off)
+    except HeadlensError as error:
+        st.warning(words.plain(str(error)), icon=":material/info:")
         return
-    text = chosen.lens.topology.format(off)
-    key = _key(chosen, "held_out", chosen.data.name, text)
-
-    def work(job: Job) -> Evaluation:
-        data = encode_for(chosen.lens, load_data(chosen.data.name, task=chosen.lens.task, split="held-out"))
-        return evaluate(
-            chosen.lens,
-            data,
-            off,
-            metric=metric_for(None, chosen.lens.task),
-            ablation=as_ablation(chosen.ablation),
-            on_progress=job.progress,
-        )
-
-    st.subheader("On the whole held-out half", divider=False)
-    if st.session_state.get("hl_job_held_out") != key:
-        old = _job("held_out")
-        if old is not None and old.running:
-            old.leave(state.viewer())
-        _start("held_out", key, f"Measuring {chosen.data.name}, held-out half", work)
-    job = _wait("held_out")
-    if job is not None:
-        st.markdown(words.off_sentence(job.result, len(off), len(chosen.lens.topology.heads())))
+    shown = phrases.figures(found, switched=len(off) > 0)
+    for start in range(0, len(shown), 2):
+        for column, figure in zip(st.columns(2), shown[start : start + 2], strict=False):
+            colour = "normal" if figure.up_is_good else "inverse"
+            column.metric(figure.title, figure.value, figure.delta, delta_color=colour, help=figure.help)
+            column.caption(figure.note)
+    sentence = words.off_sentence(found, len(off), len(chosen.lens.topology.heads()))
+    st.caption(f"{sentence} Live set: the start of the held-out half, at most 256 tokens; ± is one standard error.")
 
 
-def continuation(chosen: Chosen, prompt: str, off: HeadSet) -> None:
-    """The text that the model writes on, with and without the heads."""
-    from headlens.generation import continuations
+def means_for(chosen: Chosen) -> Mapping[LayerKey, Tensor] | None:
+    """What heads write in place of their output while text is written: their means on the live set, or None (zero)."""
+    return live_of(chosen.lens).means() if chosen.ablation == "mean" else None
 
-    if chosen.lens.task not in ("causal-lm", "seq2seq"):
+
+def ablation_note(chosen: Chosen) -> str:
+    """What heads that are off write in prompts, where that is not what the sidebar says; else ""."""
+    if chosen.ablation == "resample":
+        return "A prompt has no other example to draw from, so here heads that are off write zero."
+    if chosen.ablation == "mean":
+        return "Heads that are off write their mean over the live set."
+    return ""
+
+
+def question(lens: Lens, prompt: str) -> Reading:
+    """The prompt as a question for the next token: of a long one the end is kept (masked models: the start)."""
+    return read_prompt(lens, prompt, keep="start" if lens.task == "masked-lm" else "end")
+
+
+def next_token(chosen: Chosen, prompt: str, off: HeadSet) -> None:
+    """The most probable next tokens (or masked words, or classes) before and after."""
+    lens = chosen.lens
+    if lens.task in ("embedding", "image-classification"):
         return
-    st.subheader("How it writes on", divider=False)
-    key = _key(chosen, "continuation", prompt, chosen.lens.topology.format(off))
-
-    def work(job: Job) -> Continuations:
-        return continuations(chosen.lens, prompt, off, max_new_tokens=NEW_TOKENS, on_progress=job.progress)
-
-    st.button(
-        "Write on, with and without these heads",
-        key="write_on",
-        disabled=not prompt.strip(),
-        on_click=lambda: _start("continuation", key, "Writing", work),
-    )
-    if st.session_state.get("hl_job_continuation") != key:
+    try:
+        reading = question(lens, prompt)
+        found = next_tokens_of(chosen, reading, off)
+    except HeadlensError as error:
+        st.info(words.plain(str(error)), icon=":material/edit:")
         return
-    job = _wait("continuation")
-    if job is None:
-        return
-    found: Continuations = job.result
-    left, right = st.columns(2)
-    _text(left, "All heads on", found.before, found.first_difference)
-    _text(right, f"{len(off)} heads off", found.after, found.first_difference)
-    if found.first_difference is None:
-        st.caption("Both continuations are the same, token by token.")
-    else:
-        st.caption(
-            f"The two part at token {found.first_difference + 1}, marked in colour. Most probable token at each step."
-        )
-    if chosen.ablation != "zero":
-        st.caption("Text is always written with zero ablation.")
+    if reading.note:
+        st.caption(reading.note)
+    dark = st.context.theme.type == "dark"
+    sentence = words.next_sentence(found)
+    after = [choice.after for choice in found.choices] if len(off) else None
+    title = {"next": "Next token", "mask": "Hidden word", "class": "Class"}[found.kind]
+    labels = [choice.label.text for choice in found.choices]
+    before = [choice.before for choice in found.choices]
+    figure = before_after(labels, before, after, title=title, dark=dark)
+    st.markdown(words.plain(sentence))
+    st.plotly_chart(figure, width="stretch", key="fig_next", alt=sentence, config={"displayModeBar": False})
+    if len(off) and ablation_note(chosen):
+        st.caption(ablation_note(chosen))
 
 
-def _text(column: Any, title: str, text: Continuation, difference: int | None) -> None:
-    pieces = [step.label.surface for step in text.steps]
-    split = len(pieces) if difference is None else difference
-    column.caption(title)
-    same, other = "".join(pieces[:split]), "".join(pieces[split:])
-    body = words.plain(same) + (f":orange-background[{words.plain(other)}]" if other.strip() else "")
-    column.markdown(body or "*(nothing)*")
+def next_tokens_of(chosen: Chosen, reading: Reading, off: HeadSet) -> NextTokens:
+    """Top answers before and after; from memory if they have been asked for before."""
+    lens = chosen.lens
+    ids = (tuple(reading.ids), tuple(reading.target or ()))
+    kind = "mean" if chosen.ablation == "mean" else "zero"
+    return _answers(lens.fingerprint, ids, lens.topology.format(off), kind, chosen, reading, off)
 
 
-def sum_against_joint(chosen: Chosen, off: HeadSet) -> None:
-    """Do the heads back each other up?"""
-    from headlens.heads import HeadSet as Heads
-    from headlens.redundancy import Redundancy, joint_against_sum
+@st.cache_data(max_entries=512, show_spinner=False)
+def _answers(
+    fingerprint: str,  # noqa: ARG001 - part of the cache's key
+    ids: Any,  # noqa: ARG001
+    off: str,  # noqa: ARG001
+    kind: str,  # noqa: ARG001
+    _chosen: Chosen,
+    _reading: Reading,
+    _off: HeadSet,
+) -> NextTokens:
+    from headlens.next_tokens import next_tokens
 
-    if len(off) < 2:
-        return
-    st.subheader("One at a time against all at once", divider=False)
-    key = _key(chosen, "sum", chosen.lens.topology.format(off))
-
-    def work(job: Job) -> Redundancy:
-        single = {}
-        for done, head in enumerate(off):
-            main = evaluate_live(chosen, Heads.of([head])).main
-            single[head] = (main.delta, main.delta_sem)
-            job.progress(done + 1, len(off))
-        return joint_against_sum(
-            single, evaluate_live(chosen, off).main, unit=words.unit_of("ablation", chosen.metric, "")
-        )
-
-    if st.session_state.get("hl_job_sum") != key:
-        if len(off) > SINGLE_AT_ONCE:
-            st.button(
-                f"Measure all {len(off)} heads one at a time",
-                key="sum_start",
-                on_click=lambda: _start("sum", key, "Single effects", work),
-            )
-            return
-        _start("sum", key, "Single effects on the live set", work)
-    job = _wait("sum")
-    if job is not None:
-        st.markdown(job.result.sentence())
+    return next_tokens(_chosen.lens, _reading.inputs(_chosen.lens), _off, k=CHOICES, means=means_for(_chosen))
 
 
-def smallest_change(chosen: Chosen, prompt: str) -> None:
-    """Searches the smallest set of heads that changes the model's answer to the prompt."""
-    from headlens.minimal import smallest_change as search
-
-    if chosen.lens.task == "embedding":
-        return
-    st.subheader("The fewest heads that change the answer", divider=False)
-    key = _key(chosen, "smallest", prompt)
-
-    def work(job: Job) -> Any:
-        inputs = question_inputs(chosen.lens, prompt)
-        return search(chosen.lens, inputs, on_progress=job.progress)
-
-    st.button(
-        "Search",
-        key="smallest_start",
-        disabled=not prompt.strip(),
-        on_click=lambda: _start("smallest", key, "Searching the fewest heads", work),
-        help="Tries every head alone, then grows a set by gradients and takes out what is not needed.",
-    )
-    if st.session_state.get("hl_job_smallest") != key:
-        return
-    job = _wait("smallest")
-    if job is None:
-        return
-    st.markdown(words.plain(job.result.sentence()))
-    if len(job.result.heads):
-        st.button(
-            "Switch these off",
-            key="smallest_use",
-            on_click=lambda: state.switch(chosen.lens.topology, job.result.heads),
-        )
+def signature(chosen: Chosen) -> tuple[str, ...]:
+    """What the sections depend on: when it changes, they are drawn anew."""
+    prompt = st.session_state.get("hl_prompt", "")
+    return (chosen.lens.fingerprint, state.get("off"), chosen.ablation, chosen.data.hash, prompt)

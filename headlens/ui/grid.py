@@ -27,8 +27,12 @@ def switch_grid(
     score_unit: str = "",
     mode: Mode = "map",
     height: int | None = None,
+    ranked: bool = True,
 ) -> GridView:
-    """Draws the grid; a click changes the shared set of heads that are off."""
+    """Draws the grid; a click changes the shared set of heads that are off, Enter pins the card of a head.
+
+    The pinned head outlives pages and reloads of the grid; see :func:`pinned` and :func:`pin`.
+    """
     grids = [
         GridData(
             values[site.name],
@@ -44,6 +48,8 @@ def switch_grid(
     ack_key = f"hl_ack_{key}"
 
     def changed(event: GridEvent) -> None:
+        if event.kind == "pinned":
+            pin(event.label)
         if event.kind != "mask":
             return
         st.session_state[ack_key] = event.ack
@@ -58,7 +64,19 @@ def switch_grid(
         on_change=changed,
         mode=mode,
         height=height,
+        pinned=pinned(),
+        ranked=ranked,
     )
+
+
+def pinned() -> str | None:
+    """The head whose card is pinned."""
+    return st.session_state.get("hl_pinned")
+
+
+def pin(label: str | None) -> None:
+    """Pins the card of a head; None lets it go."""
+    st.session_state["hl_pinned"] = label
 
 
 def labels_of(topology: Topology, off: HeadSet, unit: Unit) -> frozenset[str]:

@@ -116,7 +116,7 @@ class Job:
 class Jobs:
     """All jobs of a server."""
 
-    def __init__(self, keep: int = 32) -> None:
+    def __init__(self, keep: int = 256) -> None:
         self._jobs: dict[Hashable, Job] = {}
         self._lock = threading.Lock()
         self._keep = keep
@@ -139,6 +139,16 @@ class Jobs:
             self._forget()
         threading.Thread(target=_run, args=(job, work), name=f"job {title}", daemon=True).start()
         return job
+
+    def put(self, key: Hashable, title: str, result: Any) -> Job:
+        """Keeps a result that came out of other work, as a job that is done; a job at work on it is left alone."""
+        now = time.monotonic()
+        with self._lock:
+            job = self._jobs.get(key)
+            if job is None or not job.running:
+                job = self._jobs[key] = Job(key, title, "done", result=result, started=now, finished=now)
+                self._forget()
+            return job
 
     def drop(self, key: Hashable) -> None:
         """Forgets an ended job, so that it can be started again."""

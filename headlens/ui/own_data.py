@@ -1,4 +1,4 @@
-"""A user's own text or file in the sidebar. It stays in this session: never in the URL, never on disk."""
+"""A user's own text or file in the sidebar. It stays in this session: never in the URL, never kept on disk."""
 
 from __future__ import annotations
 
@@ -9,44 +9,96 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from headlens.data.dataset import DataSet, Example
+from headlens.errors import DataError
+from headlens.ui import state, words
 
 if TYPE_CHECKING:
     from headlens.lens import Lens
 
 MAX_TEXT = 50_000
+MAX_UPLOAD_MB = 5
 TYPES = ("txt", "jsonl", "csv", "tsv", "parquet")
+NEEDED = {
+    "causal-lm": "a column text, or a .txt file with one example a line",
+    "masked-lm": "a column text, or a .txt file with one example a line",
+    "embedding": "a column text, or a .txt file with one example a line",
+    "seq2seq": "the columns source and target",
+    "text-classification": "the columns text (and text_pair) and label",
+}
+"""What a file must have, by task."""
 
 
 def own_data(lens: Lens) -> DataSet | None:
-    """Examples typed or uploaded by the user, or None while there are none."""
-    uploaded = st.file_uploader(
-        "A file (.txt: one example a line)", type=list(TYPES), key="_upload", help="At most 5 MB; read here, not kept."
-    )
-    if uploaded is not None:
-        return _read_upload(uploaded.name, uploaded.getvalue())
-    if lens.task not in ("causal-lm", "masked-lm", "embedding"):
-        st.caption("This model needs labelled examples or pairs: upload a file with the columns that its task needs.")
+    """Examples typed or uploaded by the user, or None while there are none.
+
+    Raises:
+        DataError: a file that cannot be used; one line that names it as the user does.
+    """
+    if lens.task not in NEEDED:
+        st.caption("Examples for this kind of model cannot be uploaded here; use --data on the command line.")
         return None
-    text = st.text_area(
+    kept: tuple[str, bytes] | None = st.session_state.get("hl_own_file")
+    if kept is not None:
+        left, right = st.columns([3, 1], vertical_alignment="center")
+        left.caption(f"File: {words.plain(kept[0])} ({len(kept[1]) / 1000:,.1f} kB)")
+        right.button("Remove", key="_upload_remove", on_click=_forget_file)
+        return read_upload(*kept)
+    st.file_uploader(
+        f"A file with {NEEDED[lens.task]}",
+        type=list(TYPES),
+        key=_uploader_key(),
+        max_upload_size=MAX_UPLOAD_MB,
+        help=f"{', '.join(TYPES)}; at most {MAX_UPLOAD_MB} MB. It is read in this session and not kept.",
+        on_change=_take_file,
+    )
+    return _typed() if lens.task in ("causal-lm", "masked-lm", "embedding") else None
+
+
+def _typed() -> DataSet | None:
+    state.fill("_own_text", state.remember("own_text", ""))
+    st.text_area(
         "or type: one example a line",
-        value=st.session_state.get("hl_own_text", ""),
         key="_own_text",
         max_chars=MAX_TEXT,
         height=140,
-        on_change=lambda: st.session_state.update(hl_own_text=st.session_state["_own_text"]),
+        on_change=lambda: st.session_state.update(hl_own_text=st.session_state["_own_text"] or ""),
     )
-    lines = tuple(Example(text=line.strip()) for line in (text or "").splitlines() if line.strip())
-    if not lines:
-        st.caption("Nothing typed yet.")
-        return None
-    return DataSet("your own text", "text", "all", lines)
+    lines = tuple(Example(text=line.strip()) for line in st.session_state["hl_own_text"].splitlines() if line.strip())
+    return DataSet("your own text", "text", "all", lines) if lines else None
 
 
-def _read_upload(name: str, content: bytes) -> DataSet:
+def _uploader_key() -> str:
+    """A new widget after each removal, since an uploader keeps what it was given."""
+    return f"_upload_{st.session_state.get('hl_uploads', 0)}"
+
+
+def _take_file() -> None:
+    uploaded = st.session_state.get(_uploader_key())
+    if uploaded is not None:
+        st.session_state["hl_own_file"] = (uploaded.name, uploaded.getvalue())
+
+
+def _forget_file() -> None:
+    st.session_state.pop("hl_own_file", None)
+    st.session_state["hl_uploads"] = st.session_state.get("hl_uploads", 0) + 1
+
+
+def read_upload(name: str, content: bytes) -> DataSet:
+    """The examples of an uploaded file; raises DataError with one line."""
     from headlens.data.readers import read_file
 
+    ending = Path(name).suffix.lower()
+    if ending.removeprefix(".") not in TYPES:
+        raise DataError(f"{name[:80]}: files of this type are not read; take one of {', '.join(TYPES)}")
+    if len(content) > MAX_UPLOAD_MB * 2**20:
+        raise DataError(f"{name[:80]}: {len(content) / 2**20:.1f} MB is more than {MAX_UPLOAD_MB} MB; cut the file")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"upload{Path(name).suffix.lower()}"
+        path = Path(folder) / f"upload{ending}"
         path.write_bytes(content)
-        data = read_file(path)
+        try:
+            data = read_file(path)
+        except DataError as error:
+            raise DataError(str(error).replace(str(path), name[:80])) from error
+    if data.kind == "images":
+        raise DataError(f"{name[:80]}: pictures cannot be uploaded as a table; use --data on the command line")
     return DataSet("your own file", data.kind, "all", data.examples)

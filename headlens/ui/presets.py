@@ -10,7 +10,13 @@ from headlens.heads import Head, HeadSet, Topology
 
 
 def bottom(topology: Topology, values: Mapping[str, np.ndarray], share: float) -> HeadSet:
-    """The ``share`` of heads with the lowest scores; ``values`` are ``[layer, head]`` by site, all finite for heads."""
+    """The ``share`` of heads with the lowest scores; equal ones in reading order, heads without a score last.
+
+    Args:
+        topology: the model's heads.
+        values: scores ``[layer, head]`` by site.
+        share: 0 to 1, of all heads; rounded to whole heads.
+    """
     heads = list(topology.heads())
     scores = np.array([values[head.site][head.layer, head.head] for head in heads])
     count = round(share * len(heads))
@@ -27,6 +33,11 @@ def random_share(topology: Topology, share: float, seed: int) -> HeadSet:
 def all_but_one(topology: Topology, site: str, layer: int, keep: int) -> HeadSet:
     """Every head of one layer except ``keep``."""
     return HeadSet.of(Head(site, layer, head) for head in topology.site(site).layers[layer].heads if head != keep)
+
+
+def whole_layer(topology: Topology, site: str, layer: int) -> HeadSet:
+    """Every head of one layer."""
+    return HeadSet.of(Head(site, layer, head) for head in topology.site(site).layers[layer].heads)
 
 
 def invert(topology: Topology, off: HeadSet) -> HeadSet:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from headlens.lens import Lens
 
 MAX_CHARACTERS = 50_000
+MOST_TOKENS = 1024
+"""Longest prompt that the pages work with: longer ones are cut with a note. Patterns grow with the square."""
 EXAMPLES = {
     "Repeat a name": "When Mary and John went to the store, John gave a drink to",
     "Repeat a list": "cherry, lamp, river, violin, stone. Once more: cherry, lamp, river,",
@@ -26,17 +29,37 @@ EXAMPLES = {
 TARGET = "Das ist ein kleines Haus."
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A prompt as the model gets it.
+
+    Attributes:
+        ids: token ids, special ones included.
+        target: decoder input ids of encoder-decoder models, else None.
+        note: what was left out, in a sentence; "" where nothing was.
+    """
+
+    ids: list[int]
+    target: list[int] | None
+    note: str
+
+    def inputs(self, lens: Lens) -> dict[str, Tensor]:
+        """Model inputs, each ``[1, tokens]``."""
+        import torch
+
+        found = {
+            "input_ids": torch.tensor([self.ids]),
+            "attention_mask": torch.ones(1, len(self.ids), dtype=torch.long),
+        }
+        if self.target is not None:
+            target = torch.tensor([self.target])
+            found |= {"decoder_input_ids": target, "decoder_attention_mask": torch.ones_like(target)}
+        return {name: value.to(lens.device) for name, value in found.items()}
+
+
 def prompt_box(lens: Lens, *, need_target: bool = False) -> tuple[str, str | None]:
     """Draws the prompt (and, for encoder-decoder models, target) fields; returns their texts."""
-    state.remember("prompt", _first_prompt(lens))
-    if lens.task == "causal-lm":
-        st.pills(
-            "Try one",
-            list(EXAMPLES),
-            key="_prompt_example",
-            on_change=_take_example,
-            label_visibility="collapsed",
-        )
+    _start(lens)
     state.fill("_prompt", st.session_state["hl_prompt"])
     st.text_area(
         "Source text" if lens.task == "seq2seq" else "Prompt",
@@ -46,6 +69,8 @@ def prompt_box(lens: Lens, *, need_target: bool = False) -> tuple[str, str | Non
         on_change=lambda: st.session_state.update(hl_prompt=st.session_state["_prompt"] or ""),
         help=_help(lens),
     )
+    if lens.task == "causal-lm":
+        st.pills("Try one", list(EXAMPLES), key="_prompt_example", on_change=_take_example)
     if not (need_target and lens.task == "seq2seq"):
         return st.session_state["hl_prompt"], None
     state.remember("target", TARGET)
@@ -59,25 +84,92 @@ def prompt_box(lens: Lens, *, need_target: bool = False) -> tuple[str, str | Non
     return st.session_state["hl_prompt"], st.session_state["hl_target"]
 
 
-def prompt_inputs(lens: Lens, prompt: str, target: str | None = None) -> dict[str, Tensor]:
-    """Model inputs of the prompt; raises DataError with a line for the page."""
-    from headlens.attention import prompt_inputs as core_inputs
+def read_prompt(
+    lens: Lens,
+    prompt: str,
+    target: str | None = None,
+    *,
+    keep: Literal["start", "end"] = "start",
+    room: int = 0,
+) -> Reading:
+    """Tokenises the prompt and cuts it to what fits.
 
+    Args:
+        lens: the model.
+        prompt: the text.
+        target: for encoder-decoder models; None asks for the first token of the target.
+        keep: which end of a long prompt stays.
+        room: positions that are kept free for tokens to be written.
+
+    Raises:
+        DataError: nothing to read, or a model that reads no text; a line for the page.
+    """
+    if lens.tokenizer is None or not lens.accepts("input_ids"):
+        raise DataError(f"{lens.name} ({lens.task}) reads no text")
     if len(prompt) > MAX_CHARACTERS:
-        raise DataError(f"the prompt has {len(prompt)} characters; at most {MAX_CHARACTERS} are read")
-    return core_inputs(lens, prompt, target)
+        raise DataError(f"the prompt has {len(prompt):,} characters; at most {MAX_CHARACTERS:,} are read")
+    limit = max(2, min(MOST_TOKENS, lens.max_positions or MOST_TOKENS) - room)
+    ids, note = _cut(lens, _tokens(lens, "prompt", text=prompt), limit, keep, "prompt")
+    if lens.task != "seq2seq":
+        return Reading(ids, None, note)
+    import torch
+
+    if target is None:
+        start = lens.shift_right(torch.zeros(1, dtype=torch.long))
+        return Reading(ids, start.tolist(), note)
+    labels, more = _cut(lens, _tokens(lens, "target", text_target=target), limit, "start", "target")
+    return Reading(
+        ids, lens.shift_right(torch.tensor(labels)).tolist(), " ".join(part for part in (note, more) if part)
+    )
 
 
-def question_inputs(lens: Lens, prompt: str) -> dict[str, Tensor]:
-    """Inputs that ask for the next token; an encoder-decoder model is asked for the first token of its target."""
-    inputs = prompt_inputs(lens, prompt, "x" if lens.task == "seq2seq" else None)
-    return {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
+def _tokens(lens: Lens, what: str, **texts: str) -> list[int]:
+    from headlens.data.encode import TOKENIZER_LOCK
+
+    if not next(iter(texts.values())).strip():
+        raise DataError(f"the {what} is empty; write some text")
+    with TOKENIZER_LOCK:
+        ids: list[int] = lens.tokenizer(**texts, verbose=False)["input_ids"]
+    if not ids:
+        raise DataError(f"the {what} has no tokens: the tokenizer keeps nothing of it")
+    if max(ids) >= lens.vocabulary:
+        raise DataError(f"the {what} has the token id {max(ids)}, outside the model's vocabulary; wrong tokenizer?")
+    return ids
+
+
+def _cut(lens: Lens, ids: list[int], limit: int, keep: str, what: str) -> tuple[list[int], str]:
+    """At most ``limit`` ids; special tokens at both ends stay."""
+    if len(ids) <= limit:
+        return ids, ""
+    special = set(getattr(lens.tokenizer, "all_special_ids", []))
+    front, back = int(ids[0] in special), int(ids[-1] in special)
+    body, size = ids[front : len(ids) - back], max(1, limit - front - back)
+    body = body[:size] if keep == "start" else body[-size:]
+    which = "first" if keep == "start" else "last"
+    note = f"The {what} has {len(ids):,} tokens; the {which} {size:,} are used, since no more fit here."
+    return [*ids[:front], *body, *ids[len(ids) - back :]], note
+
+
+def text_of(lens: Lens, ids: list[int]) -> str:
+    """The text of token ids, without special tokens."""
+    from headlens.next_tokens import token_labels
+
+    return "".join(label.surface for label in token_labels(lens, ids))
+
+
+def _start(lens: Lens) -> None:
+    """A first prompt that suits the model's task; one that the user wrote stays."""
+    firsts = {EXAMPLES["Repeat a name"], st.session_state.get("hl_first_prompt")}
+    if "hl_prompt" not in st.session_state or st.session_state["hl_prompt"] in firsts:
+        st.session_state["hl_prompt"] = st.session_state["hl_first_prompt"] = _first_prompt(lens)
 
 
 def _first_prompt(lens: Lens) -> str:
     if lens.task == "masked-lm":
         mask = getattr(lens.tokenizer, "mask_token", None) or "[MASK]"
         return f"The capital of France is {mask}."
+    if lens.task == "seq2seq":
+        return "This is a small house."
     return EXAMPLES["Repeat a name"]
 
 

@@ -16,6 +16,7 @@ import streamlit as st
 
 from headlens.errors import HeadlensError
 from headlens.heads import HeadSet
+from headlens.ui import words
 
 if TYPE_CHECKING:
     from headlens.heads import Topology
@@ -90,19 +91,22 @@ def put(name: str, value: str) -> None:
 
 def notice(text: str) -> None:
     """A line that the next page run shows once."""
-    st.session_state.setdefault("hl_notices", []).append(text)
+    pending: list[str] = st.session_state.setdefault("hl_notices", [])
+    if text not in pending:
+        pending.append(text)
 
 
 def show_notices() -> None:
-    """Shows and forgets pending notices."""
+    """Shows and forgets pending notices; they quote links, so nothing in them is read as markup."""
     for text in st.session_state.pop("hl_notices", []):
-        st.warning(text, icon=":material/info:")
+        st.warning(words.plain(text), icon=":material/info:")
 
 
 def adopt_url(page: str) -> None:
     """Takes over what the user put into the URL; call first in every page run."""
     written: dict[str, str] = st.session_state.setdefault("hl_url", {})
     same_page = st.session_state.get("hl_page") == page
+    model_before = st.session_state.get("hl_model")
     st.session_state["hl_page"] = page
     for parameter in PARAMETERS:
         value = st.query_params.get(parameter.name)
@@ -112,6 +116,8 @@ def adopt_url(page: str) -> None:
             put(parameter.name, parameter.default())
         else:
             _adopt(parameter, value)
+    if model_before not in (None, get("model")):  # Back or Forward across a change of model
+        _forget_history()
     unknown = [name for name in st.query_params if name not in _BY_NAME]
     if unknown:
         notice(f"The link's {', '.join(name[:40] for name in unknown[:5])} was dropped: HeadLens knows no such value.")
@@ -204,6 +210,10 @@ def step(back: bool) -> None:
 def forget_switches() -> None:
     """All heads on and no history: another model was chosen."""
     put("off", "none")
+    _forget_history()
+
+
+def _forget_history() -> None:
     for key in ("hl_undo", "hl_redo"):
         st.session_state[key] = []
 

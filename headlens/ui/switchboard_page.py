@@ -2,145 +2,157 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import streamlit as st
 
-from headlens.charts.tokens import before_after
-from headlens.errors import HeadlensError
-from headlens.ui import cache, effects, presets, state, words
-from headlens.ui.compute import Ask, scores_now
+from headlens.importance import METHODS
+from headlens.ui import afterwards, background, cache, effects, state, words, writing
+from headlens.ui.compute import Ask, Partial, score_job, scores_now
 from headlens.ui.grid import switch_grid
-from headlens.ui.heads_page import POLL_SECONDS
-from headlens.ui.prompt import prompt_box, question_inputs
-from headlens.ui.sidebar import Chosen, sidebar
+from headlens.ui.prompt import prompt_box
+from headlens.ui.role_job import known_roles, role_words
+from headlens.ui.sidebar import Chosen, refresh, sidebar
+from headlens.ui.toolbar import HOW_TO, toolbar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headlens.heads import HeadSet
+SECTIONS = ("scores", "continuation", "sum", "held_out", "smallest")
+NEED_NO_DATA = ("magnitude", "magnitude-ov", "random")
 
 
 def show() -> None:
-    """Draws the page."""
+    """Draws the page: the switches with their live figures, and below them what takes longer.
+
+    Both parts are fragments: a switch reruns only the first; the second polls while its work runs. Each remembers for
+    which state it was drawn, so that whichever is behind is drawn anew.
+    """
     chosen = sidebar("switchboard")
     st.title("Switch heads off")
     if chosen is None:
-        st.info("Choose a model in the sidebar to switch its heads.", icon=":material/arrow_back:")
+        st.info("Choose a model and a text in the sidebar to switch its heads.", icon=":material/arrow_back:")
         return
-    prompt, _ = prompt_box(chosen.lens)
-    busy = effects.busy()
-    st.fragment(run_every=POLL_SECONDS if busy else None)(_board)(chosen, prompt, busy)
-    state.publish_url()
+    st.session_state["hl_polling"] = None  # not known yet: this is a run of the whole page
+    st.fragment(_board)(chosen)
+    polling = background.busy(*SECTIONS)
+    st.session_state["hl_polling"] = polling
+    st.fragment(run_every=background.POLL_SECONDS if polling else None)(_behind)(chosen, polling)
+    refresh(chosen)
 
 
-def _board(chosen: Chosen, prompt: str, busy: bool) -> None:
-    """Everything that follows the switches."""
+def _board(chosen: Chosen) -> None:
+    """The switches and everything that answers at once."""
+    refresh(chosen)
     topology = chosen.lens.topology
-    values, sem, method, signed = _scores(chosen)
-    _toolbar(chosen, values)
+    shown = _shown(chosen)
     left, right = st.columns([3, 2], gap="large")
     with left:
+        toolbar(topology, shown.values, shown.title)
         switch_grid(
             "grid_switches",
             topology,
-            values,
-            sem=sem,
-            kind="diverging" if signed else "sequential",
-            score_unit=words.unit_of(method, chosen.metric, chosen.lens.task),
+            shown.values,
+            sem=shown.sem,
+            roles=role_words(known_roles(chosen.lens, chosen.data)),
+            kind="diverging" if shown.signed else "sequential",
+            score_unit=words.unit_of(shown.method, chosen.metric, chosen.lens.task),
             mode="switch",
         )
+        st.caption(HOW_TO)
+        _score_button(chosen, shown)
     off = state.off_heads(topology)
     with right:
         effects.metrics(chosen, off)
-        _next(chosen, prompt, off)
-    effects.held_out(chosen, off)
-    effects.continuation(chosen, prompt, off)
-    effects.sum_against_joint(chosen, off)
-    effects.smallest_change(chosen, prompt)
-    if busy != effects.busy():
+        prompt, _ = prompt_box(chosen.lens) if chosen.lens.tokenizer is not None else ("", None)
+        effects.next_token(chosen, prompt, off)
+    writing.follow_switches(chosen, prompt, off)
+    afterwards.follow_switches(chosen, off)
+    refresh(chosen)
+    now = effects.signature(chosen)
+    st.session_state["hl_board_for"] = now
+    if st.session_state.get("hl_polling") is False and st.session_state.get("hl_behind_for") != now:
+        st.rerun()  # the part below is not polling, so it has to be told
+
+
+def _behind(chosen: Chosen, polling: bool) -> None:
+    """What streams in behind the switches."""
+    off = state.off_heads(chosen.lens.topology)
+    prompt = st.session_state.get("hl_prompt", "")
+    background.finished("scores", _ask(chosen).key)
+    writing.section(chosen, prompt, off)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        afterwards.held_out(chosen, off)
+    with right:
+        afterwards.sum_against_joint(chosen, off)
+    afterwards.smallest_change(chosen, prompt)
+    now = effects.signature(chosen)
+    st.session_state["hl_behind_for"] = now
+    if polling != background.busy(*SECTIONS) or st.session_state.get("hl_board_for") != now:
         st.rerun()
-    state.publish_url()
 
 
-def _scores(chosen: Chosen) -> tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray] | None, str, bool]:
-    """Scores for the colours and for the bottom p %: the chosen method's when they are there, else weight magnitude."""
-    lens = chosen.lens
-    ask = Ask(
-        lens.name,
-        lens.fingerprint,
-        chosen.data.hash,
-        chosen.method,
-        chosen.metric,
-        chosen.ablation,
-        "head",
-        signed=True,
+@dataclass(frozen=True)
+class _Shown:
+    """Scores that colour the grid: ``values`` and ``sem`` are ``[layer, head]`` by site."""
+
+    values: Mapping[str, np.ndarray]
+    sem: Mapping[str, np.ndarray] | None
+    method: str
+    note: str = ""
+
+    @property
+    def signed(self) -> bool:
+        return self.method in ("ablation", "gradient")
+
+    @property
+    def title(self) -> str:
+        return METHODS[self.method].title
+
+
+def _ask(chosen: Chosen) -> Ask:
+    lens, data = chosen.lens, chosen.data
+    return Ask(
+        lens.name, lens.fingerprint, data.hash, chosen.method, chosen.metric, chosen.ablation, "head", signed=True
     )
+
+
+def _shown(chosen: Chosen) -> _Shown:
+    """The chosen method's scores when they are there, else what there is so far."""
+    lens, ask = chosen.lens, _ask(chosen)
+    if chosen.method in NEED_NO_DATA:
+        return _Shown(scores_now(lens, None, ask).values, None, chosen.method)
     job = cache.jobs().get(ask.key)
     if job is not None and job.status == "done":
-        return job.result.values, job.result.sem, chosen.method, chosen.method in ("ablation", "gradient")
-    method = chosen.method if chosen.method in ("magnitude", "magnitude-ov", "random") else "magnitude"
-    scores = scores_now(lens, None, Ask(lens.name, lens.fingerprint, chosen.data.hash, method, chosen.metric))
-    if method != chosen.method:
-        st.caption(
-            f"Coloured by weight magnitude: scores by {chosen.method} are not there yet. "
-            "Open the page Heads once and they are computed there."
+        return _Shown(job.result.values, job.result.sem, chosen.method)
+    title = METHODS[chosen.method].title
+    if job is not None and isinstance(job.partial, Partial) and all(_complete(lens, job.partial.values)):
+        note = (
+            f"{title}: exact in {job.partial.layers_done} of {job.partial.layers} layers so far, estimated elsewhere."
         )
-    return scores.values, None, method, False
+        return _Shown(job.partial.values, job.partial.sem, chosen.method, note)
+    magnitude = scores_now(lens, None, Ask(lens.name, lens.fingerprint, chosen.data.hash, "magnitude", chosen.metric))
+    return _Shown(magnitude.values, None, "magnitude", f"Coloured by weight magnitude until “{title}” is measured.")
 
 
-def _toolbar(chosen: Chosen, values: Mapping[str, np.ndarray]) -> None:
-    topology = chosen.lens.topology
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.button("Undo", key="undo", disabled=not state.can("undo"), on_click=state.step, args=(True,))
-        st.button("Redo", key="redo", disabled=not state.can("redo"), on_click=state.step, args=(False,))
-        st.button("Invert", key="invert", on_click=_switch, args=(chosen, "invert", values))
-        share = st.number_input("Share of heads, %", 0, 100, 20, 5, key="_share", width=140)
-        st.button(f"Lowest {share} %", key="bottom", on_click=_switch, args=(chosen, "bottom", values))
-        seed = st.number_input("Seed", 0, 9999, 0, key="_seed", width=110)
-        st.button(f"Random {share} % (seed {seed})", key="random", on_click=_switch, args=(chosen, "random", values))
-    with st.expander("Leave one head of a layer on"):
-        names = [site.name for site in topology.sites]
-        left, middle, right, last = st.columns(4, vertical_alignment="bottom")
-        site = left.selectbox("Site", names, key="_abo_site") or names[0]
-        layers = topology.site(site).layers
-        layer = int(middle.number_input("Layer", 0, len(layers) - 1, 0, key="_abo_layer"))
-        heads = layers[layer].heads
-        keep = right.selectbox("Keep head", heads, key="_abo_keep")
-        last.button(
-            "All others off",
-            key="all_but_one",
-            disabled=keep is None,
-            on_click=lambda: state.switch(topology, presets.all_but_one(topology, site, layer, int(keep or 0))),
-        )
+def _complete(lens: object, values: Mapping[str, np.ndarray]) -> list[bool]:
+    topology = lens.topology  # type: ignore[attr-defined]
+    return [bool(np.isfinite(values[head.site][head.layer, head.head])) for head in topology.heads()]
 
 
-def _switch(chosen: Chosen, what: str, values: Mapping[str, np.ndarray]) -> None:
-    topology = chosen.lens.topology
-    share = st.session_state.get("_share", 20) / 100
-    found: HeadSet = {
-        "invert": lambda: presets.invert(topology, state.off_heads(topology)),
-        "bottom": lambda: presets.bottom(topology, values, share),
-        "random": lambda: presets.random_share(topology, share, int(st.session_state.get("_seed", 0))),
-    }[what]()
-    state.switch(topology, found)
-
-
-def _next(chosen: Chosen, prompt: str, off: HeadSet) -> None:
-    from headlens.next_tokens import next_tokens
-
-    if chosen.lens.task == "embedding":
+def _score_button(chosen: Chosen, shown: _Shown) -> None:
+    if not shown.note:
         return
-    try:
-        found = next_tokens(chosen.lens, question_inputs(chosen.lens, prompt), off, k=6)
-    except HeadlensError as error:
-        st.warning(str(error), icon=":material/info:")
-        return
-    labels = [choice.label.text for choice in found.choices]
-    before, after = [c.before for c in found.choices], [c.after for c in found.choices]
-    dark = st.context.theme.type == "dark"
-    figure = before_after(labels, before, after if len(off) else None, dark=dark)
-    sentence = words.next_sentence(found)
-    st.plotly_chart(figure, width="stretch", key="fig_next", alt=sentence)
-    st.caption(words.plain(sentence))
+    left, right = st.columns([3, 2], vertical_alignment="center")
+    left.caption(shown.note)
+    if not background.busy("scores"):
+        right.button("Measure the scores now", key="score_now", on_click=_measure_scores, args=(chosen,))
+
+
+def _measure_scores(chosen: Chosen) -> None:
+    """Starts (or joins) the computation that the page Heads shows."""
+    job = score_job(chosen.lens, chosen.data, _ask(chosen))
+    st.session_state["hl_job_scores"] = job.key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,8 @@ UNITS = {
     "confidence": "attention weight",
     "random": "no unit",
 }
+SIGNED = ("ablation", "gradient")
+"""Methods whose scores have a direction."""
 SMALL = {"loss": 0.01, "drift": 0.001, "accuracy": 0.005}
 """Changes below this are called small in sentences: nats, 1 - cosine or nats, share of predictions."""
 
@@ -44,7 +46,7 @@ def count_sentence(values: Mapping[str, np.ndarray], *, metric: str, method: str
     flat = _flat(values)
     if not len(flat):
         return f"Nothing is scored yet: {total} {unit_word} are waiting."
-    if method not in ("ablation", "gradient"):
+    if method not in SIGNED:
         top = np.sort(flat)[::-1]
         share = top[: max(1, len(top) // 10)].sum() / top.sum() if top.sum() > 0 else float("nan")
         return f"The top tenth of the {len(flat)} {unit_word} holds {share:.0%} of the summed score."
@@ -55,7 +57,8 @@ def count_sentence(values: Mapping[str, np.ndarray], *, metric: str, method: str
         if len(flat) == total
         else f"{len(flat)} {unit_word} measured so far ({total} in all)"
     )
-    effect = f"change the {metric} by less than {small} {unit_of('ablation', metric, '')}"
+    change = "change" if method == "ablation" else "are estimated to change"
+    effect = f"{change} the {metric} by less than {small} {unit_of('ablation', metric, '')}"
     sentence = f"{quiet} of {known} {effect}"
     return sentence + (f"; switching off {harmful} of them makes it better by more than that." if harmful else ".")
 
@@ -97,6 +100,33 @@ def plain(text: str) -> str:
     """The text as markdown shows it literally: a user's text never becomes markup."""
     special = "\\`*_{}[]()#+-.!|<>~$:&"
     return "".join(f"\\{c}" if c in special else c for c in text).replace("\n", " ⏎ ")
+
+
+def percentile(rank: int, total: int) -> int:
+    """Share of the others that a rank (1 = highest) is above, in whole percent, rounded down."""
+    return 100 * (total - rank) // total if total else 0
+
+
+def looks_sentence(
+    pattern: np.ndarray, queries: Sequence[str], keys: Sequence[str], *, first_counts: bool = False
+) -> str:
+    """Where a head looks hardest, in numbers.
+
+    Args:
+        pattern: ``[query, key]``, rows sum to 1.
+        queries, keys: the tokens as people read them; empty for pictures.
+        first_counts: whether the first key counts; it collects attention that has nowhere to go.
+    """
+    array = np.nan_to_num(np.asarray(pattern, dtype=float))
+    if array.shape[1] < 2:
+        return "There is only one token to look at."
+    start = 0 if first_counts else 1
+    query, key = np.unravel_index(int(array[:, start:].argmax()), array[:, start:].shape)
+    key += start
+    name = lambda names, place, what: f"“{names[place]}”" if place < len(names) else f"{what} {place}"  # noqa: E731
+    strongest = f"{name(queries, query, 'patch')} at {name(keys, key, 'patch')}"
+    first = f"; the first token gets {array[1:, 0].mean():.0%} on average" if len(array) > 1 else ""
+    return f"Strongest: {strongest}, {array[query, key]:.2f}{first}."
 
 
 def duration(seconds: float | None) -> str:

@@ -13,7 +13,7 @@ from headlens.errors import Cancelled, DataError, HeadlensError
 from headlens.generation import Writer, continuations, first_difference
 from headlens.heads import HeadSet
 from headlens.lens import Lens
-from headlens.next_tokens import zero_edits
+from headlens.next_tokens import edits_of
 from headlens.run import Run, current
 from tests.unit.helpers import TASKS, VOCAB, Oracle, build, open_lens
 from tests.unit.tiny_tokenizer import END, WORDS, tiny_tokenizer
@@ -69,7 +69,7 @@ def test_greedy_equals_the_plain_model_with_columns_of_w_o_at_zero(kind: str) ->
 @pytest.mark.parametrize("temperature", [0.0, 1.3])
 def test_the_cache_changes_nothing(kind: str, temperature: float) -> None:
     lens, _ = opened(kind)
-    run = Run(edits=zero_edits(lens, lens.topology.parse(OFF[kind])))
+    run = Run(edits=edits_of(lens, lens.topology.parse(OFF[kind])))
     cached, plain = (Writer(lens, PROMPT, 14, 3, temperature, cache=cache) for cache in (True, False))
     one, other = cached.write(run), plain.write(run)
     assert one.ids == other.ids

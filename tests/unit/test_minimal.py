@@ -10,7 +10,8 @@ import torch
 from headlens.errors import Cancelled, HeadlensError
 from headlens.heads import Head, HeadSet
 from headlens.lens import Lens
-from headlens.minimal import smallest_change
+from headlens.minimal import _Search, smallest_change
+from headlens.next_tokens import Question
 from headlens.run import current
 from tests.unit.helpers import TASKS, Oracle, build, open_lens
 from tests.unit.tiny_tokenizer import tiny_tokenizer
@@ -77,6 +78,22 @@ def test_several_heads_none_of_which_can_be_left_out() -> None:
     pairs = any(made.answer(HeadSet.of(p)) != found.before.id for p in combinations(made.lens.topology.heads(), 2))
     assert pairs or not found.proved
     assert "no single head does" in found.sentence()
+
+
+def test_heads_that_are_not_needed_are_taken_out_again() -> None:
+    made = find(singles=True)
+    before = made.answer(HeadSet())
+    needed = HeadSet.of(made.singles()[:1])
+    extra = (HeadSet.of(pair) | needed for pair in combinations(made.lens.topology.heads(), 2))
+    bigger = next(heads for heads in extra if len(heads) == 3 and made.answer(heads) != before)
+    search = _Search(made.lens, Question(made.lens, made.inputs), 1000, None)
+    smaller, lead, irreducible = search.shrink(bigger, search.leads([bigger])[0])
+    assert irreducible
+    assert lead < 0
+    assert len(smaller) < 3
+    assert made.answer(smaller) != before
+    for head in smaller:
+        assert len(smaller) == 1 or made.answer(smaller - HeadSet.of([head])) == before
 
 
 def test_the_leads_are_those_of_the_plain_model() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from headlens.patterns import KernelSpy, sdpa_pattern
 from headlens.run import Edit, Run, running
@@ -87,6 +87,15 @@ def test_causal_without_a_mask(name: str) -> None:
         assert (float(pattern.triu(1).abs().max()) == 0.0) == causal or site == "cross"
 
 
+def _inputs_of(module: nn.Module, case: Opened) -> list[Tensor]:
+    """What a module gets in each of its calls of one pass."""
+    seen: list[Tensor] = []
+    handle = module.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    case.out()
+    handle.remove()
+    return seen
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_pattern_times_value_weight_is_z(name: str) -> None:
     """``z = pattern @ (x W_V + b_V)`` head by head: pattern, W_V, b_V and the KV group of each head belong together."""
@@ -97,10 +106,7 @@ def test_pattern_times_value_weight_is_z(name: str) -> None:
         shapes = case.lens.topology.site(site.name).layers
         for layer, place in enumerate(site.layers):
             columns = case.lens.adapter.qkv(place)["v"]
-            seen: Any = []
-            handle = columns.module.register_forward_pre_hook(lambda _, args, keep=seen.append: keep(args[0]))
-            case.out()
-            handle.remove()
+            seen = _inputs_of(columns.module, case)
             # A shared module is called once for each layer that it serves; its calls come in layer order.
             served = [i for i, other in enumerate(site.layers) if other.attention is place.attention]
             x = seen[served.index(layer)]

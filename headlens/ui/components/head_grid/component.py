@@ -43,6 +43,7 @@ def head_grid(
     mode: Mode = "map",
     height: int | None = None,
     pinned: str | None = None,
+    ranked: bool = True,
 ) -> GridView:
     """Draw the switchable map of heads.
 
@@ -61,6 +62,7 @@ def head_grid(
         mode: ``map``, where the colours lead, or ``switch``, where on and off lead.
         height: wanted height of the tallest grid in pixels; cells shrink to fit, down to a usable size.
         pinned: head to pin. The grid follows when this value changes; otherwise the user's pin stays.
+        ranked: whether tooltips tell ranks.
 
     Returns:
         The heads that the user looks at and has pinned.
@@ -83,6 +85,7 @@ def head_grid(
         height=height,
         pinned=pinned,
         pin_ack=parse_sequence(state().get("pinned")),
+        ranked=ranked,
     )
 
     def mask_changed() -> None:

@@ -135,6 +135,7 @@ def build_payload(
     height: int | None = None,
     pinned: str | None = None,
     pin_ack: int = 0,
+    ranked: bool = True,
 ) -> dict[str, Any]:
     """Everything the browser needs, as JSON-ready values.
 
@@ -147,6 +148,7 @@ def build_payload(
         height: wanted height of the tallest grid in pixels; None = square-ish cells.
         pinned: label whose card is pinned, or None.
         pin_ack: sequence number of the newest ``pinned`` message that the page has seen.
+        ranked: whether tooltips tell ranks; not where the ranking is not to be trusted.
 
     Raises:
         ValueError: no grid, two grids of the same name, or a negative ``ack``.
@@ -156,7 +158,7 @@ def build_payload(
         raise ValueError(f"a head grid needs at least one site and different sites, got {names}")
     if ack < 0:
         raise ValueError(f"ack counts messages, got {ack}")
-    rank = ranks(grids)
+    rank = ranks(grids) if ranked else {}
     known = switchable_labels(grids)
     return {
         "grids": [_grid_payload(grid, rank) for grid in grids],
