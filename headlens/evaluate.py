@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from headlens.heads import HeadSet
-from headlens.metrics import METRICS, Metric, ratio, readout, reference, sums
+from headlens.metrics import METRICS, Metric, Sums, ratio, readout, reference, sums_of
 from headlens.run import Run
 from headlens.switches import Ablation, edits_for, gather, off_mask
 
@@ -126,29 +126,32 @@ def evaluate(
     wanted = [m for m in METRICS.values() if not (m.needs_targets and lens.task == "embedding")]
     masks = off_mask(lens.topology, off)
     replacements = gather(lens, data, ablation, list(masks), seed=seed, batch_size=batch_size)
-    before: list[dict[str, tuple[Tensor, Tensor]]] = []
-    after: list[dict[str, tuple[Tensor, Tensor]]] = []
+    before: list[dict[str, Sums]] = []
+    after: list[dict[str, Sums]] = []
     batches = data.batches(batch_size)
     for done, batch in enumerate(batches):
         with torch.inference_mode():
             values = readout(lens.forward(batch.inputs, Run()), lens.task)
             clean = reference(values, batch)
-            before.append({m.name: clean_sums(m, values, batch, clean) for m in wanted})
+            before.append(clean_sums(wanted, values, batch, clean))
             found = before[-1]
             if masks:
                 edits = edits_for(masks, replacements, batch, lens.device)
                 values = readout(lens.forward(batch.inputs, Run(edits=edits)), lens.task)
-                found = {m.name: sums(m, values, batch, clean if m.needs_reference else None) for m in wanted}
+                found = sums_of(wanted, values, batch, clean)
             after.append(found)
         if on_progress is not None:
             on_progress(done + 1, len(batches))
     return comparison(lens, data, off, metric.name, ablation, [batch.indices for batch in batches], before, after)
 
 
-def clean_sums(metric: Metric, values: Tensor, batch: Batch, clean: Tensor) -> tuple[Tensor, Tensor]:
+def clean_sums(metrics: Sequence[Metric], values: Tensor, batch: Batch, clean: Tensor) -> dict[str, Sums]:
     """Sums with every head on; the drift of all-on from itself is zero, not the rounding error of computing it."""
-    numerator, count = sums(metric, values, batch, clean if metric.needs_reference else None)
-    return (torch.zeros_like(numerator) if metric.needs_reference else numerator), count
+    found = sums_of(metrics, values, batch, clean)
+    for metric in metrics:
+        if metric.needs_reference:
+            found[metric.name] = (torch.zeros_like(found[metric.name][0]), found[metric.name][1])
+    return found
 
 
 def comparison(
@@ -158,8 +161,8 @@ def comparison(
     metric: str,
     ablation: str,
     rows: Sequence[tuple[int, ...]],
-    before: Sequence[Mapping[str, tuple[Tensor, Tensor]]],
-    after: Sequence[Mapping[str, tuple[Tensor, Tensor]]],
+    before: Sequence[Mapping[str, Sums]],
+    after: Sequence[Mapping[str, Sums]],
 ) -> Evaluation:
     """Puts the sums of all batches together; ``rows`` says which examples each batch holds."""
     measured = {}

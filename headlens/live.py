@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree
 
 from headlens.evaluate import Evaluation, clean_sums, comparison
-from headlens.metrics import METRICS, Metric, readout, reference, sums
+from headlens.metrics import METRICS, Metric, Sums, readout, reference, sums_of
 from headlens.run import LayerKey, Replay, Run
 from headlens.switches import Ablation, Replacements, edits_for, gather, off_mask
 
@@ -42,7 +42,7 @@ class LiveEvaluator:
         self.metrics = [m for m in METRICS.values() if not (m.needs_targets and lens.task == "embedding")]
         self._blocks: list[dict[tuple[str, int], Any]] = []
         self._clean: list[Tensor] = []
-        self._sums: list[dict[str, tuple[Tensor, Tensor]]] = []
+        self._sums: list[dict[str, Sums]] = []
         self._replacements: dict[tuple[Ablation, int], Replacements] = {}
         self._lock = threading.Lock()
         with torch.inference_mode():
@@ -55,7 +55,7 @@ class LiveEvaluator:
         clean = reference(values, batch)
         self._blocks.append(blocks)
         self._clean.append(clean)
-        self._sums.append({m.name: clean_sums(m, values, batch, clean) for m in self.metrics})
+        self._sums.append(clean_sums(self.metrics, values, batch, clean))
 
     @property
     def nbytes(self) -> int:
@@ -77,13 +77,13 @@ class LiveEvaluator:
 
     def _switched(
         self, number: int, masks: dict[tuple[str, int], Tensor], replacements: Replacements
-    ) -> dict[str, tuple[Tensor, Tensor]]:
+    ) -> dict[str, Sums]:
         batch, clean = self.batches[number], self._clean[number]
         edits = edits_for(masks, replacements, batch, self.lens.device)
         with torch.inference_mode():
             run = Run(edits=edits, replay=replay_below(self.lens, self._blocks[number], masks))
             values = readout(self.lens.forward(batch.inputs, run), self.lens.task)
-            return {m.name: sums(m, values, batch, clean if m.needs_reference else None) for m in self.metrics}
+            return sums_of(self.metrics, values, batch, clean)
 
     def means(self) -> Mapping[LayerKey, Tensor]:
         """Each head's mean ``z`` over this data, ``[heads, d_head]`` by layer: what ``mean`` ablation puts in."""

@@ -6,7 +6,7 @@ denominators (token-weighted where tokens are predicted).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -109,11 +109,20 @@ def pooled(hidden: Tensor, batch: Batch) -> Tensor:
     return hidden.masked_fill(~real, 0.0).sum(1) / real.sum(1)
 
 
-def sums(metric: Metric, values: Tensor, batch: Batch, clean: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Numerator and denominator of ``metric`` for each row, float64 ``[rows]`` each, on the CPU.
+Sums = tuple["Tensor", "Tensor"]
+"""Numerator and denominator of a metric for each row, float64 ``[rows]`` each, on the CPU."""
+
+
+def sums(metric: Metric, values: Tensor, batch: Batch, clean: Tensor | None = None) -> Sums:
+    """Numerator and denominator of one metric; see :func:`sums_of`."""
+    return sums_of([metric], values, batch, clean)[metric.name]
+
+
+def sums_of(metrics: Sequence[Metric], values: Tensor, batch: Batch, clean: Tensor | None = None) -> dict[str, Sums]:
+    """Numerator and denominator of several metrics, by name, in one pass over the logits.
 
     Args:
-        metric: what to measure.
+        metrics: what to measure.
         values: from :func:`readout`.
         batch: the batch that gave them.
         clean: from :func:`reference` of the same rows with every head on; needed by ``drift``.
@@ -121,28 +130,37 @@ def sums(metric: Metric, values: Tensor, batch: Batch, clean: Tensor | None = No
     if batch.targets is None:
         assert clean is not None
         drift = 1 - torch.nn.functional.cosine_similarity(pooled(values, batch), clean, dim=-1).cpu()
-        return drift, torch.ones_like(drift)
+        return {metric.name: (drift, torch.ones_like(drift)) for metric in metrics}
     rows, position = (batch.targets != IGNORE).nonzero(as_tuple=True)
     target = batch.targets[rows, position]
     row_of = rows.cpu()
-    found = torch.zeros(len(batch.indices), dtype=torch.float64)
     count = torch.bincount(row_of, minlength=len(batch.indices)).double()
+    found = {metric.name: torch.zeros(len(batch.indices), dtype=torch.float64) for metric in metrics}
     step = max(1, _CHUNK_BYTES // (4 * values.shape[-1]))
-    for start in range(0, len(rows), step):
+    # For a gradient they are picked out once: every separate pick would add a full-size array to the backward pass.
+    picked = values[rows, position].split(step) if values.requires_grad else None
+    for number, start in enumerate(range(0, len(rows), step)):
         part = slice(start, start + step)
-        logits = at_least_float32(values[rows[part], position[part]])
-        per_token = _per_token(metric, logits, target[part], None if clean is None else clean[part])
-        found = found.index_add(0, row_of[part], per_token.cpu().double())
-    return found, count
+        logits = at_least_float32(values[rows[part], position[part]] if picked is None else picked[number])
+        for name, each in _per_token(metrics, logits, target[part], None if clean is None else clean[part]).items():
+            found[name] = found[name].index_add(0, row_of[part], each.cpu().double())
+    return {name: (total, count) for name, total in found.items()}
 
 
-def _per_token(metric: Metric, logits: Tensor, target: Tensor, clean: Tensor | None) -> Tensor:
-    if metric.name == "accuracy":
-        return (logits.argmax(-1) == target).float()
-    if metric.name == "loss":
-        return torch.nn.functional.cross_entropy(logits, target, reduction="none")
-    assert clean is not None
-    return (clean.exp() * (clean - logits.log_softmax(-1))).sum(-1)
+def _per_token(metrics: Sequence[Metric], logits: Tensor, target: Tensor, clean: Tensor | None) -> dict[str, Tensor]:
+    """Each metric at each scored position, ``[n]``."""
+    found = {}
+    names = {metric.name for metric in metrics}
+    if "accuracy" in names:
+        found["accuracy"] = (logits.argmax(-1) == target).float()
+    if names - {"accuracy"}:
+        log_probabilities = logits.log_softmax(-1)
+        if "loss" in names:
+            found["loss"] = torch.nn.functional.nll_loss(log_probabilities, target, reduction="none")
+        if "drift" in names:
+            assert clean is not None
+            found["drift"] = (clean.exp() * (clean - log_probabilities)).sum(-1)
+    return found
 
 
 def ratio(numerator: np.ndarray, denominator: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

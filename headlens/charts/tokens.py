@@ -50,7 +50,9 @@ def before_after(
     height = 84 + (40 if after is not None else 28) * max(1, len(labels))
     styled(figure, dark=dark, title=title, x="probability", y="", height=height)
     figure.update_xaxes(tickformat=".0%", range=[0, 1.18 * most or 1], fixedrange=True)
-    figure.update_yaxes(tickvals=places, ticktext=names, autorange="reversed", fixedrange=True, showgrid=False)
+    figure.update_yaxes(
+        tickvals=places, ticktext=names, autorange="reversed", fixedrange=True, showgrid=False, zeroline=False
+    )
     return figure
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from headlens.charts.agreement import scatter
-from headlens.errors import HeadlensError
 from headlens.importance import METHODS
 from headlens.ui import cache, state, words
 from headlens.ui.available import COMPARED, available, scores_together
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
 
     from headlens.agreement import Agreement
     from headlens.scores import HeadScores
+    from headlens.ui.choices import Chosen
     from headlens.ui.compute import Ask
     from headlens.ui.jobs import Job
-    from headlens.ui.sidebar import Chosen
 
 POLL_SECONDS = 0.5
 _NO_SLOPE = ("gradient", "fisher")

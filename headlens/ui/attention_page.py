@@ -1,24 +1,27 @@
-"""Where heads look: patterns for the user's prompt, one head large and its neighbours small."""
+"""Where heads look: patterns for the user's prompt or picture, one head large and its neighbours small."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
-import numpy as np
 import streamlit as st
 
 from headlens.errors import HeadlensError
-from headlens.ui import state, words
+from headlens.heads import Head
+from headlens.ui import background, phrases, state, words
+from headlens.ui.attention_roles import known_roles, role_panel, roles_progress, start_roles
+from headlens.ui.attention_source import Source, choose_source, writing_progress
 from headlens.ui.components.attention_view import attention_view
-from headlens.ui.prompt import prompt_box, prompt_inputs
-from headlens.ui.sidebar import Chosen, sidebar
+from headlens.ui.components.attention_view.payload import split_label
+from headlens.ui.head_roles import HeadRoles, role_words
+from headlens.ui.sidebar import refresh, sidebar_with_lens
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from headlens.attention import Patterns
+    from headlens.heads import HeadSet
     from headlens.lens import Lens
-    from headlens.tokens import TokenLabel
+    from headlens.ui.choices import Chosen
 
 WINDOW = 256
 """Most tokens drawn at once, on each side."""
@@ -26,141 +29,186 @@ SITE_TITLES = {
     "self": "Self-attention",
     "enc": "Encoder",
     "dec": "Decoder",
-    "cross": "Cross-attention (rows: target, columns: source)",
+    "cross": "Cross (rows: target, columns: source)",
     "text": "Text tower",
     "vision": "Picture tower",
 }
-VIEWS = {"map": "Map", "lines": "Lines"}
+VIEWS = {"picture": "On the picture", "map": "Map", "lines": "Lines"}
 SCALES = {"sqrt": "square root", "row": "share of the row's largest", "linear": "as it is"}
 
 
 def show() -> None:
     """Draws the page."""
-    chosen = sidebar("attention")
+    opened = sidebar_with_lens("attention")
     st.title("Where do the heads look?")
-    if chosen is None:
+    if opened is None:
         st.info("Choose a model in the sidebar to see its attention.", icon=":material/arrow_back:")
         return
-    prompt, target = prompt_box(chosen.lens, need_target=True)
+    lens, chosen = opened.lens, opened.chosen
+    if chosen is not None:
+        refresh(chosen)
     try:
-        inputs = prompt_inputs(chosen.lens, prompt, target)
+        source = choose_source(lens, state.off_heads(lens.topology))
     except HeadlensError as error:
-        st.error(str(error), icon=":material/error:")
+        st.error(words.plain(str(error)), icon=":material/error:")
         state.publish_url()
         return
-    st.fragment(_look)(chosen, inputs)
+    with st.container():  # a place of its own, so that the fragment below keeps its identity
+        writing = background.job_of("attention_write")
+        if writing is not None and writing.status != "done":
+            st.fragment(run_every=_poll(writing.running))(writing_progress)(writing.running)
+    for note in source.notes:
+        st.caption(words.plain(note))
+    st.fragment(_look)(lens, source, chosen)
+    roles = start_roles(chosen)
+    if roles is not None and roles.status != "done":
+        st.fragment(run_every=_poll(roles.running))(roles_progress)(roles, roles.running)
     state.publish_url()
 
 
-def _look(chosen: Chosen, inputs: dict[str, Tensor]) -> None:
-    lens = chosen.lens
-    site, view, scale = _controls(lens)
-    label = _selected(lens, site)
-    layer = int(label.rpartition("L")[2].split("H")[0])
-    found = _patterns(lens, inputs, site, layer)
-    shape = lens.topology.site(site).layers[layer]
-    array = found.pattern[site][0][list(shape.heads)]
-    labels = [lens.topology.label(site, layer, head) for head in shape.heads]
-    queries, keys = _labels(lens, found.query_ids[site]), _labels(lens, found.key_ids[site])
-    query_start, key_start, note = _window(len(queries), len(keys))
-    array = array[:, query_start : query_start + WINDOW, key_start : key_start + WINDOW]
-    head = labels.index(label)
-    summary = _summary(label, array[head], queries[query_start:], keys[key_start:])
+def _poll(running: bool) -> float | None:
+    return background.POLL_SECONDS if running else None
+
+
+def _look(lens: Lens, source: Source, chosen: Chosen | None) -> None:
+    """The figure and all that is said about it."""
+    if st.session_state.pop("hl_new_prompt", False):
+        st.rerun()  # the prompt above is not part of this fragment
+    head, view, scale = _controls(lens, source)
+    off = state.off_heads(lens.topology)
+    found = _patterns(lens.fingerprint, source.key, head.site, head.layer, lens.topology.format(off), lens, source, off)
+    shape = lens.topology.site(head.site).layers[head.layer]
+    array = found.pattern[head.site][0][list(shape.heads)]
+    labels = [lens.topology.label(head.site, head.layer, number) for number in shape.heads]
+    queries, keys = source.labels(lens, head.site, found)
+    start, note = _window(len(queries), len(keys))
+    rows, columns = slice(start[0], start[0] + WINDOW), slice(start[1], start[1] + WINDOW)
+    label = lens.topology.label(head.site, head.layer, head.head)
+    pattern = array[labels.index(label)]
+    sentence = phrases.pattern_sentence(label, pattern, queries, keys)
+    roles = None if chosen is None else known_roles(lens, chosen.data)
     attention_view(
-        key=f"attention_{site}",
-        patterns=array,
-        query_tokens=queries[query_start : query_start + WINDOW],
-        key_tokens=keys[key_start : key_start + WINDOW],
+        key=f"attention_{head.site}",
+        patterns=array[:, rows, columns],
+        query_tokens=queries[rows],
+        key_tokens=keys[columns],
         labels=labels,
-        summary=summary,
+        roles=_role_names(roles, head, shape.heads),
+        summary=sentence,
         view=view,  # type: ignore[arg-type]
         selected=label,
-        layers=range(len(lens.topology.site(site).layers)),
+        layers=[index for index, layer in enumerate(lens.topology.site(head.site).layers) if layer.heads],
         scale=scale,  # type: ignore[arg-type]
         causal=shape.causal,
-        query_start=query_start,
-        key_start=key_start,
+        query_start=start[0],
+        key_start=start[1],
         note=note,
+        picture=source.picture.behind(len(keys)) if source.picture is not None and view == "picture" else None,
         hide_first=state.remember("hide_first", False),
         on_head=lambda chosen_label: st.session_state.update(hl_attention_head=chosen_label),
         on_hide_first=lambda hidden: st.session_state.update(hl_hide_first=hidden),
     )
-    st.markdown(words.plain(summary))
-    if key_start == 0 and len(keys) > 1:
-        first = float(np.nanmean(array[head][1:, 0])) if array.shape[1] > 1 else 0.0
-        st.caption(
-            f"The first token gets {first:.0%} of this head's attention on average. It is often bright because "
-            "every row must sum to 1: a head with nothing to look for parks its attention there (an attention sink). "
-            "Hide it to see the rest; weights are not changed by hiding."
-        )
+    st.markdown(words.plain(sentence))
+    if len(keys) > 1 and start[1] == 0 and head.site != "cross" and source.picture is None:
+        st.caption(words.plain(phrases.sink_sentence(pattern)))
+    if len(off):
+        st.caption(f"{len(off)} heads are off (writing zero): these are the patterns of the switched model.")
+    if roles is not None:
+        role_panel(lens, roles, head)
 
 
-def _controls(lens: Lens) -> tuple[str, str, str]:
-    left, middle, right = st.columns([2, 1, 1])
-    names = [site.name for site in lens.topology.sites]
-    site = names[0]
-    if len(names) > 1:
-        site = left.segmented_control(
-            "Site", names, format_func=lambda name: SITE_TITLES[name], default=names[-1], key="_site", required=True
-        )
-    view = middle.segmented_control(
-        "View", list(VIEWS), format_func=lambda name: VIEWS[name], default="map", key="_view", required=True
+def _role_names(roles: HeadRoles | None, head: Head, numbers: tuple[int, ...]) -> list[str]:
+    """A few words under each thumbnail, "" where a head has no role."""
+    if roles is None:
+        return [""] * len(numbers)
+    return [role_words(roles, Head(head.site, head.layer, number)).replace(",", "") for number in numbers]
+
+
+def _controls(lens: Lens, source: Source) -> tuple[Head, str, str]:
+    """The large head, the view and the colours."""
+    views = [name for name in VIEWS if name != "picture" or source.picture is not None]
+    head = _selected(lens)
+    sites = [site.name for site in lens.topology.sites if any(layer.heads for layer in site.layers)]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        if len(sites) > 1:
+            state.fill("_site", head.site)
+            st.segmented_control(
+                "Part",
+                sites,
+                format_func=lambda name: SITE_TITLES[name],
+                key="_site",
+                required=True,
+                on_change=_to_site,
+            )
+        view = _remembered(views[0] if source.picture is not None else "map", "view", views, VIEWS, "View")
+        scale = _remembered("sqrt", "scale", list(SCALES), SCALES, "Colour shows the weight's")
+    return head, view, scale
+
+
+def _remembered(default: str, name: str, options: list[str], titles: dict[str, str], label: str) -> str:
+    """A row of choices whose value outlives switching pages."""
+    current = state.remember(name, default)
+    if current not in options:
+        current = default
+    key = f"_{name}"
+    state.fill(key, current)
+
+    def changed() -> None:
+        st.session_state[f"hl_{name}"] = st.session_state[key] or default
+
+    st.segmented_control(
+        label, options, format_func=lambda option: titles[option], key=key, required=True, on_change=changed
     )
-    scale = right.selectbox("Colour shows the weight's", list(SCALES), format_func=lambda s: SCALES[s], key="_scale")
-    return site or names[0], view or "map", scale or "sqrt"
+    return current
 
 
-def _selected(lens: Lens, site: str) -> str:
-    """The head that is shown large; the first one that is there when the remembered one is not."""
+def _to_site() -> None:
+    """Another part of the model: its first head becomes the large one."""
+    site = st.session_state["_site"]
+    st.session_state["hl_attention_head"] = f"{site}.L0H0"
+
+
+def _selected(lens: Lens) -> Head:
+    """The head that is shown large: the remembered one, else its neighbour that is there, else the model's first."""
+    topology, wanted = lens.topology, str(state.remember("attention_head", ""))
     try:
-        heads = list(lens.topology.parse(state.remember("attention_head", "")))
-    except HeadlensError:
-        heads = []
-    if len(heads) == 1 and heads[0].site == site:
-        return lens.topology.label(site, heads[0].layer, heads[0].head)
-    if heads:  # another layer was stepped to
-        wanted = next((head for head in heads if head.site == site), None)
-        if wanted is not None:
-            return lens.topology.label(site, wanted.layer, wanted.head)
-    layers = lens.topology.site(site).layers
-    layer = next(index for index, shape in enumerate(layers) if shape.heads)
-    return lens.topology.label(site, layer, layers[layer].heads[0])
+        _, layer, number = split_label(wanted)
+        site = topology.site(split_label(wanted)[0] or topology.sites[0].name)
+        heads = site.layers[layer].heads
+        if heads:
+            return Head(site.name, layer, min(heads, key=lambda head: abs(head - number)))
+    except (HeadlensError, KeyError, IndexError):
+        pass  # nothing remembered, or another model's head
+    site = topology.sites[-1] if topology.sites[-1].name == "cross" else topology.sites[0]
+    layer = next(index for index, shape in enumerate(site.layers) if shape.heads)
+    return Head(site.name, layer, site.layers[layer].heads[0])
 
 
-def _patterns(lens: Lens, inputs: dict[str, Tensor], site: str, layer: int) -> Patterns:
+@st.cache_resource(max_entries=24, show_spinner=False)
+def _patterns(
+    fingerprint: str,  # noqa: ARG001 - part of the cache's key
+    key: Hashable,  # noqa: ARG001
+    site: str,
+    layer: int,
+    off: str,  # noqa: ARG001
+    _lens: Lens,
+    _source: Source,
+    _off: HeadSet,
+) -> Patterns:
+    """Patterns of one layer; changing the view or the colours does not run the model again."""
     from headlens.attention import patterns
 
-    return patterns(lens, inputs, layers={site: (layer,)}, off=state.off_heads(lens.topology))
+    return patterns(_lens, _source.inputs, layers={site: (layer,)}, off=_off)
 
 
-def _labels(lens: Lens, ids: list[int]) -> list[TokenLabel]:
-    from headlens.tokens import readable_tokens
-
-    return readable_tokens(lens.tokenizer, ids)
-
-
-def _window(queries: int, keys: int) -> tuple[int, int, str]:
+def _window(queries: int, keys: int) -> tuple[tuple[int, int], str]:
     """First query and key that are drawn, and what is said about it."""
-    if max(queries, keys) <= WINDOW:
-        return 0, 0, ""
-    last = max(queries, keys) - WINDOW
-    start = st.slider("First token shown", 0, last, 0, step=max(1, WINDOW // 8), key="_window")
-    shown = f"tokens {start} to {start + WINDOW - 1}"
     total = max(queries, keys)
-    note = f"The text has {total} tokens; shown are {shown} on each side. Weights are those of the whole text."
-    return min(start, max(0, queries - WINDOW)), min(start, max(0, keys - WINDOW)), note
-
-
-def _summary(label: str, pattern: np.ndarray, queries: list[Any], keys: list[Any]) -> str:
-    """One sentence: where this head looks most, and how sharply."""
-    strongest = np.unravel_index(
-        int(np.nanargmax(np.where(np.arange(pattern.shape[1]) > 0, pattern, -1))), pattern.shape
+    if total <= WINDOW:
+        return (0, 0), ""
+    start = st.slider("First token shown", 0, total - WINDOW, 0, step=max(1, WINDOW // 8), key=f"_window_{total}")
+    note = (
+        f"The text has {total} tokens; shown are tokens {start} to {start + WINDOW - 1} on each side. "
+        "Weights are those of the whole text."
     )
-    if pattern.shape[1] < 2:
-        return f"{label}: there is only one token to look at."
-    query, key = int(strongest[0]), int(strongest[1])
-    confidence = float(np.nanmax(pattern, axis=1).mean())
-    return (
-        f"{label} looks hardest (apart from the first token) from “{queries[query].text}” at “{keys[key].text}”: "
-        f"{pattern[query, key]:.2f}. The largest weight of a row is {confidence:.2f} on average."
-    )
+    return (min(start, max(0, queries - WINDOW)), min(start, max(0, keys - WINDOW))), note

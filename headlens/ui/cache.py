@@ -81,9 +81,14 @@ def live_job(lens: Lens, viewer: str) -> Job:
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def example_patterns(
-    fingerprint: str, data_hash: str, index: int, tokens: int, _lens: Lens, _data: EncodedData
-) -> Patterns:  # noqa: ARG001
+def example_patterns(  # the names without underscore are the key
+    fingerprint: str,  # noqa: ARG001
+    data_hash: str,  # noqa: ARG001
+    index: int,
+    tokens: int,
+    _lens: Lens,
+    _data: EncodedData,
+) -> Patterns:
     """Attention of every head on one example, cut to ``tokens`` on each side, as float16 to keep many of them."""
     from dataclasses import replace
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from headlens.heads import Head
     from headlens.lens import Lens
     from headlens.scores import HeadScores
+    from headlens.ui.choices import Chosen
     from headlens.ui.compute import Ask
     from headlens.ui.jobs import Job
-    from headlens.ui.sidebar import Chosen
 
 PICTURE_PIXELS = 208
 _RAMPS = {
@@ -60,6 +61,7 @@ def _picker(labels: list[str], label: str | None, pinned: str | None) -> None:
     left.selectbox(
         "Head",
         labels,
+        index=None,
         key="_card_head",
         placeholder="choose a head",
         on_change=lambda: grid.pin(st.session_state["_card_head"]),
@@ -111,17 +113,20 @@ def _scores(chosen: Chosen, ask: Ask, shown: Shown, place: tuple[str, int, int])
     site, layer, column = place
     rows = []
     known = available(chosen.lens, chosen.data, ask)
-    if shown.final is None and np.isfinite(shown.values[site][layer, column]):
+    if shown.final is None and (site, layer) in shown.exact:
         so_far = _number(shown.values[site][layer, column], shown.sem[site][layer, column])
-        rows.append(f"| {METHODS[shown.method].title}, so far | {so_far} | not all measured |")
+        rows.append((METHODS[shown.method].title, so_far, "not yet", "", True))
     for method, scores in known.items():
-        if shown.final is None and method == shown.method:
-            continue
         value, error = scores.values[site][layer, column], scores.sem[site][layer, column]
-        name = METHODS[method].title
-        name = f"**{name}**" if method == shown.method else name
-        rows.append(f"| {name} | {_number(value, error)} | {_rank(scores, place)} |")
-    st.markdown("\n".join(["| Score by | score ± error | rank |", "|:--|--:|:--|", *rows]))
+        rows.append((METHODS[method].title, _number(value, error), *_rank(scores, place), method == shown.method))
+    cells = "".join(
+        f"<tr{' class=hl-mine' if mine else ''}><th scope=row>{html.escape(name)}</th>"
+        f"<td>{number}</td><td>{rank}</td><td>{above}</td></tr>"
+        for name, number, rank, above, mine in rows
+    )
+    heading = ("Score by", "score ± error", f"rank of {len(columns(chosen.lens.topology, ask.unit))}", "above")
+    head = "".join(f"<th scope=col>{text}</th>" for text in heading)
+    st.html(f"<table class=hl-scores><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>")
 
 
 def _number(value: float, error: float) -> str:
@@ -134,13 +139,14 @@ def _number(value: float, error: float) -> str:
     return (text + plus_minus).replace("-", "−")
 
 
-def _rank(scores: HeadScores, place: tuple[str, int, int]) -> str:
+def _rank(scores: HeadScores, place: tuple[str, int, int]) -> tuple[str, str]:
+    """Rank and percentile, or that the ranking is not to be trusted."""
     if not trusted(scores):
-        return "no stable ranking"
+        return "no signal" if scores.no_signal else "unstable", ""
     site, layer, column = place
     flat = scores.flat()
     rank = 1 + int((flat > scores.values[site][layer, column]).sum())
-    return f"{rank} of {len(flat)}, above {words.percentile(rank, len(flat))} %"
+    return str(rank), f"{words.percentile(rank, len(flat))} %"
 
 
 def _role(lens: Lens, members: list[Head], job: Job | None) -> None:
@@ -165,7 +171,10 @@ def _draw(lens: Lens, label: str, shown: Picture) -> None:
     said = words.looks_sentence(shown.pattern, queries, keys)
     left, right = st.columns([3, 2], vertical_alignment="center")
     alt = f"Attention of {label}, rows look at columns, on {_SOURCES[shown.source]}. {said}"
-    left.image(_coloured(shown.pattern), width=PICTURE_PIXELS, alt=alt)
+    left.html(
+        f'<img class=hl-picture width={PICTURE_PIXELS} alt="{html.escape(alt, quote=True)}" '
+        f'src="data:image/png;base64,{_png(shown.pattern)}">'
+    )
     right.caption(
         words.plain(
             f"{label} on {_SOURCES[shown.source]}: each row is a token that looks, each column one "
@@ -180,12 +189,22 @@ def _tokens(lens: Lens, ids: list[int]) -> list[str]:
     return [label.text for label in readable_tokens(lens.tokenizer, ids)] if ids else []
 
 
+def _png(pattern: np.ndarray) -> str:
+    """The pattern as a PNG, a pixel a weight, in base64: it travels with the page, so no file has to be kept for it."""
+    import base64
+    import io
+
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(_coloured(pattern)).save(buffer, "png")
+    return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
 def _coloured(pattern: np.ndarray) -> np.ndarray:
-    """RGB bytes ``[pixel, pixel, 3]``; the root of a weight is its colour, so that faint ones are seen."""
+    """RGB bytes ``[query, key, 3]``; the root of a weight is its colour, so that faint ones are seen."""
     ramp: Any = _RAMPS[st.context.theme.type == "dark"]
     weight = np.sqrt(np.clip(np.nan_to_num(pattern.astype(float)), 0, 1)) * (len(ramp) - 1)
     low = np.minimum(weight.astype(int), len(ramp) - 2)
     share = (weight - low)[..., None]
-    pixels = (ramp[low] * (1 - share) + ramp[low + 1] * share).astype(np.uint8)
-    times = max(1, round(2 * PICTURE_PIXELS / max(pixels.shape[:2])))
-    return pixels.repeat(times, 0).repeat(times, 1)
+    return (ramp[low] * (1 - share) + ramp[low + 1] * share).astype(np.uint8)

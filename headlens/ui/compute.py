@@ -64,13 +64,19 @@ class Partial:
         values: exact scores of the finished layers, first-order estimates of the same quantity in the others (NaN
             while there is not even that).
         sem: standard errors of ``values``.
-        layers_done, layers: exact layers, and how many there are.
+        exact: (site, layer) of the finished layers.
+        layers: how many there are.
     """
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
     sem: dict[str, np.ndarray] = field(default_factory=dict)
-    layers_done: int = 0
+    exact: frozenset[tuple[str, int]] = frozenset()
     layers: int = 0
+
+    @property
+    def layers_done(self) -> int:
+        """How many layers are exact."""
+        return len(self.exact)
 
 
 def request_for(lens: Lens, data: EncodedData | None, ask: Ask, **more: Any) -> Request:
@@ -113,14 +119,13 @@ def score_job(lens: Lens, data: EncodedData, ask: Ask, viewer: str = "") -> Job:
     def work(job: Job) -> HeadScores:
         collect = _Collect(lens, data, ask, job.publish)
         if ask.method == "ablation":
-            collect.estimate()
+            collect.estimate(lambda *_: job.progress(0, 1))
         method = method_for(ask.method)
         request = request_for(lens, data, ask, on_progress=job.progress, on_unit=collect)
         raw = contributions(lens, method, request)
         return keep(ask, raw, from_raw(lens, method, request, raw))
 
-    title = f"{method_for(ask.method).title} of {lens.title}"
-    return cache.jobs().start(ask.key, title, work, viewer or state.viewer())
+    return cache.jobs().start(ask.key, method_for(ask.method).title, work, viewer or state.viewer())
 
 
 def keep(ask: Ask, raw: Raw, scores: HeadScores) -> HeadScores:
@@ -173,16 +178,19 @@ class _Collect:
 
         self.lens, self.data, self.ask, self.publish = lens, data, ask, publish
         layers = sum(len(site.layers) for site in lens.topology.sites)
-        self.partial = Partial(empty(lens, ask.unit), empty(lens, ask.unit), 0, layers)
+        self.partial = Partial(empty(lens, ask.unit), empty(lens, ask.unit), layers=layers)
         self.weight = np.array([example.predicted or 1.0 for example in data.examples], dtype=float)
 
-    def estimate(self) -> None:
-        """First-order estimates of zero ablation for all heads at once, as first colours (where the metric has any)."""
+    def estimate(self, check: Callable[[int, int], None]) -> None:
+        """First-order estimates of zero ablation for all heads at once, as first colours (where the metric has any).
+
+        ``check`` is called now and then and may raise to cancel.
+        """
         from headlens.importance import method_for
         from headlens.importance.score import contributions, from_raw
 
         ask = replace(self.ask, method="gradient").base
-        request = request_for(self.lens, self.data, ask)
+        request = request_for(self.lens, self.data, ask, on_progress=check)
         if not request.metric.differentiable:
             return
         method = method_for("gradient")
@@ -200,5 +208,5 @@ class _Collect:
         errors = {site: array.copy() for site, array in self.partial.sem.items()}
         values[unit.site][unit.layer, list(unit.columns)] = value
         errors[unit.site][unit.layer, list(unit.columns)] = sem
-        self.partial = Partial(values, errors, self.partial.layers_done + 1, self.partial.layers)
+        self.partial = Partial(values, errors, self.partial.exact | {(unit.site, unit.layer)}, self.partial.layers)
         self.publish(self.partial)

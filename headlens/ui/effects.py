@@ -40,15 +40,7 @@ def evaluate_live(chosen: Chosen, off: HeadSet) -> Evaluation:
         HeadlensError: there is no live set for this task, or the ablation needs more examples.
     """
     lens = chosen.lens
-    return _evaluated(lens.fingerprint, lens.topology.format(off), chosen.ablation, lens, off)
-
-
-@st.cache_data(max_entries=1024, show_spinner=False)
-def _evaluated(fingerprint: str, off: str, ablation: str, _lens: Lens, _off: HeadSet) -> Evaluation:  # noqa: ARG001
-    from headlens.metrics import metric_for
-    from headlens.switches import as_ablation
-
-    return live_of(_lens).evaluate(_off, metric=metric_for(None, _lens.task), ablation=as_ablation(ablation))
+    return cache.live_result(lens.name, lens, lens.fingerprint, lens.topology.format(off), chosen.ablation)
 
 
 def metrics(chosen: Chosen, off: HeadSet) -> None:

@@ -12,11 +12,12 @@ from headlens.errors import HeadlensError
 from headlens.ui import cache, state, words
 from headlens.ui.agree import agreement_section
 from headlens.ui.card import card
+from headlens.ui.choices import Chosen
 from headlens.ui.compute import Ask, score_job
 from headlens.ui.grid import switch_grid
 from headlens.ui.head_roles import roles_job, tooltips
 from headlens.ui.shown import Shown, needs_job, shown_now
-from headlens.ui.sidebar import Chosen, sidebar
+from headlens.ui.sidebar import refresh, sidebar
 
 if TYPE_CHECKING:
     from headlens.ui.jobs import Job
@@ -27,6 +28,13 @@ GRID_HEIGHT = 560
 _STYLE = """<style>
 .stMainBlockContainer { padding: 2.6rem 2.2rem 3rem; }
 .stMainBlockContainer h1 { font-size: 1.7rem; padding: 0; }
+.hl-scores { border-collapse: collapse; font-size: 0.82rem; width: 100%; font-variant-numeric: tabular-nums; }
+.hl-scores :is(th, td) { padding: 0.2rem 0.5rem 0.2rem 0; text-align: left; font-weight: 400; vertical-align: top; }
+.hl-scores td { white-space: nowrap; }
+.hl-scores thead th { opacity: 0.7; }
+.hl-scores tbody tr { border-top: 1px solid color-mix(in srgb, currentColor 16%, transparent); }
+.hl-scores .hl-mine :is(th, td) { font-weight: 650; }
+.hl-picture { image-rendering: pixelated; max-width: 100%; height: auto; border-radius: 3px; }
 @media (max-width: 640px) { .stMainBlockContainer { padding: 3rem 0.8rem 2rem; } }
 </style>"""
 
@@ -48,11 +56,7 @@ def show() -> None:
     if chosen is None:
         st.info("Choose a model and a text in the sidebar to see its heads.", icon=":material/arrow_back:")
         return
-    notes = " · ".join(chosen.lens.notes)
-    st.caption(
-        f"{chosen.lens.title} · measured on {chosen.data.name}, {len(chosen.data)} examples"
-        + (f" · {notes}" if notes else "")
-    )
+    st.caption(f"{words.plain(chosen.lens.title)} · measured on {words.plain(chosen.data.name)}, {_amount(chosen)}")
     ask = _ask(chosen)
     try:
         job = score_job(chosen.lens, chosen.data, ask) if needs_job(ask.method) else None
@@ -63,7 +67,12 @@ def show() -> None:
     st.fragment(run_every=POLL_SECONDS if live else None)(_map)(chosen, job, live)
     st.fragment(run_every=FIGURE_SECONDS if live else None)(_figures)(chosen, job)
     agreement_section(chosen, ask)
-    state.publish_url()
+    refresh(chosen)
+
+
+def _amount(chosen: Chosen) -> str:
+    count, tokens = len(chosen.data), chosen.data.tokens
+    return f"{count} examples" + (f", {tokens} predictions" if tokens else "")
 
 
 def _ask(chosen: Chosen) -> Ask:
@@ -127,7 +136,7 @@ def _map(chosen: Chosen, job: Job | None, live: bool) -> None:
     with right:
         _effect(chosen)
         card(chosen, ask, shown, view.active, roles)
-    state.publish_url()
+    refresh(chosen)
 
 
 def _ready(job: Job | None) -> bool:

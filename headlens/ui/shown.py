@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +14,9 @@ from headlens.ui.compute import CHEAP, Ask, Partial, scores_now, scores_of
 if TYPE_CHECKING:
     from headlens.heads import Topology, Unit
     from headlens.scores import HeadScores
+    from headlens.ui.choices import Chosen
     from headlens.ui.components.head_grid import ScaleKind
     from headlens.ui.jobs import Job
-    from headlens.ui.sidebar import Chosen
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Shown:
         sentence: what they say, in numbers.
         kind: how they are coloured.
         final: the scores with their reliability, or None while they are not complete.
+        exact: (site, layer) of the layers that are measured exactly already, while ``final`` is None.
         warning: why they must not be ranked, or empty.
     """
 
@@ -40,7 +41,8 @@ class Shown:
     sentence: str
     kind: ScaleKind = "sequential"
     final: HeadScores | None = None
-    warning: str = field(default="")
+    warning: str = ""
+    exact: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def ranked(self) -> bool:
@@ -88,7 +90,7 @@ def _finished(chosen: Chosen, ask: Ask, scores: HeadScores) -> Shown:
 def _partial(chosen: Chosen, ask: Ask, partial: Partial) -> Shown:
     values, sem = dict(partial.values), dict(partial.sem)
     lead = "First-order estimates, until the exact numbers come. "
-    if partial.layers_done:
+    if partial.exact:
         lead = f"Exact in {partial.layers_done} of {partial.layers} layers, first-order estimates in the others. "
     sentence = lead + _sentence(chosen, ask, values)
     if not ask.signed:
@@ -98,7 +100,7 @@ def _partial(chosen: Chosen, ask: Ask, partial: Partial) -> Shown:
         norms = {site: np.where(norm > 0, norm, np.nan) for site, norm in norms.items()}
         values = {site: array / norms[site] for site, array in values.items()}
         sem = {site: array / norms[site] for site, array in sem.items()}
-    return Shown(values, sem, ask.method, _unit(chosen, ask), sentence, _kind(ask))
+    return Shown(values, sem, ask.method, _unit(chosen, ask), sentence, _kind(ask), exact=partial.exact)
 
 
 def _kind(ask: Ask) -> ScaleKind:

@@ -21,6 +21,13 @@ PAGES = (
     ("pages/attention.py", "Attention", ":material/visibility:"),
     ("pages/switchboard.py", "Switchboard", ":material/toggle_on:"),
 )
+_STYLE = """<style>
+.stMainBlockContainer { padding: 2.6rem 2.2rem 3rem; }
+.stMainBlockContainer h1 { font-size: 1.7rem; padding: 0; }
+.stMainBlockContainer h3 { font-size: 1.15rem; padding: 0; }
+@media (max-width: 640px) { .stMainBlockContainer { padding: 3rem 0.8rem 2rem; } }
+</style>"""
+"""Less air than Streamlit's own, so that the switches and what they do fit on one screen."""
 READY, ELSEWHERE = "Ready offline", "From the hub or a folder"
 
 
@@ -41,6 +48,7 @@ def sidebar(page: str) -> Chosen | None:
 def sidebar_with_lens(page: str) -> Opened | None:
     """Draws the sidebar and opens the model; None when that is not possible (the page shows why)."""
     state.adopt_url(page)
+    st.html(_STYLE)
     with st.sidebar:
         st.markdown("**HeadLens** · which heads matter?")
         for path, title, icon in PAGES:

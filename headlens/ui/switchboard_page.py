@@ -10,12 +10,13 @@ import streamlit as st
 
 from headlens.importance import METHODS
 from headlens.ui import afterwards, background, cache, effects, state, words, writing
+from headlens.ui.attention_roles import known_roles
 from headlens.ui.compute import Ask, Partial, score_job, scores_now
 from headlens.ui.grid import switch_grid
+from headlens.ui.head_roles import tooltips
 from headlens.ui.prompt import prompt_box
-from headlens.ui.role_job import known_roles, role_words
 from headlens.ui.sidebar import Chosen, refresh, sidebar
-from headlens.ui.toolbar import HOW_TO, toolbar
+from headlens.ui.toolbar import HOW_TO, layer_tools, toolbar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,20 +49,22 @@ def _board(chosen: Chosen) -> None:
     refresh(chosen)
     topology = chosen.lens.topology
     shown = _shown(chosen)
+    roles = known_roles(chosen.lens, chosen.data)
+    toolbar(topology, shown.values, shown.title)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        toolbar(topology, shown.values, shown.title)
         switch_grid(
             "grid_switches",
             topology,
             shown.values,
             sem=shown.sem,
-            roles=role_words(known_roles(chosen.lens, chosen.data)),
+            roles=tooltips(roles, topology, "head") if roles is not None else None,
             kind="diverging" if shown.signed else "sequential",
             score_unit=words.unit_of(shown.method, chosen.metric, chosen.lens.task),
             mode="switch",
         )
         st.caption(HOW_TO)
+        layer_tools(topology)
         _score_button(chosen, shown)
     off = state.off_heads(topology)
     with right:

@@ -13,10 +13,7 @@ from headlens.ui import presets, state
 if TYPE_CHECKING:
     from headlens.heads import HeadSet, Topology
 
-HOW_TO = (
-    "Click a head to switch it; drag or Shift-click for several; a layer's or column's name for all of it. "
-    "Keyboard: arrows, Space to switch, Shift with arrows to paint, Enter to pin its card."
-)
+HOW_TO = "Shift-click switches up to there; the name of a layer or column switches all of it, also by Space."
 
 
 def toolbar(topology: Topology, values: Mapping[str, np.ndarray], method: str) -> None:
@@ -38,7 +35,7 @@ def toolbar(topology: Topology, values: Mapping[str, np.ndarray], method: str) -
             f"Lowest {share} %",
             "bottom",
             lambda: _set(topology, presets.bottom(topology, values, share / 100)),
-            help=f"Only the heads with the lowest scores off, by {method}: {round(share / 100 * _total(topology))} heads.",
+            help=f"Only these off: {round(share / 100 * _total(topology))} heads with the lowest scores ({method}).",
         )
         _button(
             f"Random {share} %",
@@ -47,13 +44,12 @@ def toolbar(topology: Topology, values: Mapping[str, np.ndarray], method: str) -
             help="As many heads, drawn at random by the seed: what any ranking has to beat.",
         )
         _number("Seed", "seed", 9999, width=90)
-    with st.expander("One layer"):
-        _layer(topology)
 
 
-def _layer(topology: Topology) -> None:
+def layer_tools(topology: Topology) -> None:
+    """Draws the buttons that switch one layer."""
     names = [site.name for site in topology.sites]
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.expander("One layer"), st.container(horizontal=True, vertical_alignment="bottom"):
         site = names[0]
         if len(names) > 1:
             site = st.selectbox("Site", names, key="_layer_site", width=130) or names[0]
@@ -62,17 +58,20 @@ def _layer(topology: Topology) -> None:
         heads = layers[layer].heads
         keep = st.selectbox("Keep head", heads, key=f"_layer_keep_{site}_{layer}", width=110)
         whole = presets.whole_layer(topology, site, layer)
+        others = presets.all_but_one(topology, site, layer, keep or 0)
         _button(
-            "All others off", "all_but_one", lambda: _add(topology, whole, keep, site, layer), disabled=keep is None
+            "All others off",
+            "all_but_one",
+            lambda: _set(topology, (state.off_heads(topology) - whole) | others),
+            disabled=keep is None,
+            help="Every head of this layer off but the one that is kept; other layers stay as they are.",
         )
         _button("Whole layer off", "layer_off", lambda: _set(topology, state.off_heads(topology) | whole))
         _button("Whole layer on", "layer_on", lambda: _set(topology, state.off_heads(topology) - whole))
 
 
-def _add(topology: Topology, whole: HeadSet, keep: int | None, site: str, layer: int) -> None:
-    """Every head of the layer but one off; what other layers do stays."""
-    others = state.off_heads(topology) - whole
-    _set(topology, others | presets.all_but_one(topology, site, layer, keep or 0))
+def _total(topology: Topology) -> int:
+    return len(topology.heads())
 
 
 def _set(topology: Topology, off: HeadSet) -> None:
@@ -86,9 +85,9 @@ def _button(
     *,
     disabled: bool = False,
     icon: str | None = None,
-    help: str = "",
+    help: str | None = None,
 ) -> None:
-    st.button(label, key=key, on_click=on_click, disabled=disabled, icon=icon, help=help or None)
+    st.button(label, key=key, on_click=on_click, disabled=disabled, icon=icon, help=help)
 
 
 def _number(label: str, name: str, most: int, *, width: int, step: int = 1) -> int:
@@ -100,7 +99,3 @@ def _number(label: str, name: str, most: int, *, width: int, step: int = 1) -> i
 
     st.number_input(label, 0, most, step=step, key=key, width=width, on_change=changed)
     return st.session_state[f"hl_{name}"]
-
-
-def _total(topology: Topology) -> int:
-    return len(topology.heads())

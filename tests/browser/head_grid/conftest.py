@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 STUB = Path(__file__).parent / "stub_app.py"
 ROOT = Path(__file__).parents[3]
@@ -26,7 +25,6 @@ OPTIONS = {
     "browser.gatherUsageStats": "false",
     "runner.postScriptGC": "false",
 }
-BROWSER_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 @pytest.fixture(scope="session")
@@ -57,15 +55,6 @@ def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
         except OSError:
             time.sleep(0.1)
     raise RuntimeError(f"the stub page did not start (exit code {server.poll()})")
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Chromium of the system, or playwright's own."""
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=BROWSER_FLAGS)
-        yield started
-        started.close()
 
 
 class Grid:
