@@ -64,5 +64,5 @@ def by_layer(values: Mapping[str, np.ndarray], *, unit: str, dark: bool = False)
     if len(values) == 1:
         figure.update_layout(legend={"x": 1, "xanchor": "right", "y": 1.02})  # beside the title
     else:
-        figure.update_layout(legend={"y": -0.25, "yanchor": "top"})
+        figure.update_layout(legend={"y": -0.34, "yanchor": "top"}, height=360)
     return figure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headlens.cli.inputs import check_out, open_lens
+from headlens.cli.inputs import check_model, check_out, open_lens
 from headlens.cli.options import AsJson, Device, Dtype, Model, Off
 from headlens.cli.output import emit, table
 from headlens.cli.progress import computing
@@ -45,6 +45,7 @@ def run(
     The file has arrays pattern_SITE [layer, head, query, key], tokens_SITE_query and tokens_SITE_key.
     """
     path = check_out(out, ".npz")
+    check_model(model)
     with computing() as reporter:
         from headlens.attention import patterns
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headlens.cli.inputs import check_data, load, open_lens
+from headlens.cli.inputs import check_data, check_model, load, open_lens
 from headlens.cli.options import (
     MAX_TOKENS,
     Ablation,
@@ -70,6 +70,7 @@ def run(
     """
     if live and (data or split or limit or max_tokens != MAX_TOKENS):
         raise HeadlensError("--live names the data by itself; leave out --data, --split, --limit and --max-tokens")
+    check_model(model)
     check_metric(metric, ablation, live=live)
     check_data(data)
     with computing() as reporter:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headlens.cli.inputs import check_data, check_out, load, open_lens
+from headlens.cli.inputs import check_data, check_model, check_out, load, open_lens
 from headlens.cli.options import (
     MAX_TOKENS,
     Ablation,
@@ -75,6 +75,7 @@ def run(
     With --out S.csv the scores go there and how they came about into S.json; without, both ends of the ranking are
     shown.
     """
+    check_model(model)
     with computing() as reporter:
         from headlens.data.encode import encode
         from headlens.importance import Request, method_for

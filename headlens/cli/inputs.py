@@ -19,7 +19,10 @@ def check_out(path: Path, ending: str) -> Path:
     Raises:
         HeadlensError: another ending, a missing or read-only folder, or a folder of that name.
     """
-    path = path.expanduser()
+    try:
+        path = path.expanduser()
+    except RuntimeError as error:
+        raise HeadlensError(f"--out {path}: no home folder is known for that user; give the full path") from error
     folder = path.parent
     if path.suffix.lower() != ending:
         raise HeadlensError(f"--out {path}: give a name that ends in {ending}")
@@ -30,6 +33,13 @@ def check_out(path: Path, ending: str) -> Path:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise HeadlensError(f"--out {path}: the folder {folder} cannot be written; choose another")
     return path
+
+
+def check_model(name: str) -> None:
+    """Refuses a model that is nowhere before torch is imported; raises ModelError."""
+    from headlens.models.locating import check_there
+
+    check_there(name)
 
 
 def check_data(spec: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headlens.cli.inputs import open_lens
+from headlens.cli.inputs import check_model, open_lens
 from headlens.cli.options import AsJson, Device, Dtype, Model
 from headlens.cli.output import emit, table
 from headlens.cli.progress import computing
@@ -20,6 +20,7 @@ NAME = "inspect"
 
 def run(model: Model, device: Device = "auto", dtype: Dtype = None, as_json: AsJson = False) -> None:
     """Open a model and show its sites, layers and heads."""
+    check_model(model)
     with computing() as reporter:
         reporter.phase(f"opening {model}")
         found = describe(open_lens(model, device, dtype))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from headlens.errors import ModelError
 from headlens.models.folders import has_tokenizer, read_config, tensor_header, weight_files
-from headlens.paths import models_cache_dir
+from headlens.paths import CACHE_VARIABLE, models_cache_dir
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -57,7 +57,7 @@ def converted(gguf: Path, key: str | None = None) -> Path:
             _sweep(target)
             temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         except OSError as error:
-            raise ModelError(f"converted models cannot be kept in {target.parent}: {error.strerror}") from error
+            raise _not_kept(target.parent, error) from error
         try:
             _convert(gguf, temporary)
             _publish(temporary, target)
@@ -112,6 +112,7 @@ def _publish(temporary: Path, target: Path) -> None:
 
 def _convert(gguf: Path, folder: Path) -> None:
     """Read ``gguf`` and write config, weights and tokenizer into ``folder``."""
+    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer
     from transformers.utils.quantization_config import GgufConfig
 
@@ -142,13 +143,24 @@ def _convert(gguf: Path, folder: Path) -> None:
             if info["missing_keys"]:
                 missing = sorted(info["missing_keys"])
                 raise ModelError(f"{gguf} lacks {len(missing)} of the model's weights, such as {missing[0]}")
-            _plain_copy(model).save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
+            try:
+                _plain_copy(model).save_pretrained(folder)
+                tokenizer.save_pretrained(folder)
+            except (OSError, SafetensorError) as error:  # a full disk, say
+                raise _not_kept(folder.parent, error) from error
     except ModelError:
         raise
     except Exception as error:  # what a broken file sets off is open-ended; tokenizers raises plain Exception
         reason = " ".join(str(error).split())[:160] or type(error).__name__
         raise ModelError(f"{gguf} cannot be read as a GGUF model: {reason}") from error
+
+
+def _not_kept(place: Path, error: Exception) -> ModelError:
+    reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+    return ModelError(
+        f"converted models cannot be kept in {place}: {reason}; "
+        f"free space there or set {CACHE_VARIABLE} to another folder"
+    )
 
 
 def _plain_copy(model: PreTrainedModel) -> PreTrainedModel:

@@ -127,10 +127,24 @@ def resolve(repo_id: str, asked: str | None = None) -> Path:
     snapshot = cached_snapshot(repo_id)
     if snapshot is not None:
         return snapshot
+    check_reachable(asked or repo_id)
+    return _download(repo_id)
+
+
+def check_reachable(asked: str) -> None:
+    """Refuse a model that would have to be downloaded where the hub does not answer.
+
+    Args:
+        asked: what the user called it, for the message.
+
+    Raises:
+        ModelError: no network, or requests are forbidden; known within 3 s.
+    """
+    from headlens.models.catalogue import suggest
+
     if not reachable():
         reason = "HF_HUB_OFFLINE is set" if is_offline() else "there is no network to the hub"
-        raise ModelError(f"no model {(asked or repo_id)!r} on this machine and {reason}: {suggest(asked or repo_id)}")
-    return _download(repo_id)
+        raise ModelError(f"no model {asked!r} on this machine and {reason}: {suggest(asked)}")
 
 
 def _download(repo_id: str) -> Path:

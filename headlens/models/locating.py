@@ -35,16 +35,43 @@ def locate(name: str) -> Located:
         return Located(open_packaged(name), entry.title, "package", (entry.note,))
     if entry is not None and entry.source == "zoo":
         return Located(catalogue.zoo_dir() / name, entry.title, "zoo", (entry.note,) if entry.note else ())
-    path = Path(name).expanduser()
-    if path.exists() and (path.is_file() or entry is None or (path / folders.CONFIG).is_file()):
-        return _locate_path(path)
+    if _is_local(name, entry):
+        return _locate_path(Path(name).expanduser())
+    ids = _hub_ids(name, entry)
+    cached = next((folder for repo in ids if (folder := hub.cached_snapshot(repo))), None)
+    return Located(cached or hub.resolve(ids[0], asked=name), entry.title if entry else name, "hub")
+
+
+def check_there(name: str) -> None:
+    """Tell of a model that is nowhere, within seconds: nothing slow is imported, read, converted or downloaded.
+
+    Raises:
+        ModelError: neither in the catalogue, nor a path, nor on a hub that answers.
+    """
+    entry = catalogue.find(name)
+    if (entry is not None and entry.source != "hub") or _is_local(name, entry):
+        return
+    ids = _hub_ids(name, entry)
+    if not any(map(hub.cached_snapshot, ids)):
+        hub.check_reachable(name)
+
+
+def _is_local(name: str, entry: catalogue.Entry | None) -> bool:
+    """Whether a path is there and meant: a folder that only shares its name with a hub model has to hold one."""
+    try:
+        path = Path(name).expanduser()
+        return path.exists() and (path.is_file() or entry is None or (path / folders.CONFIG).is_file())
+    except (OSError, ValueError, RuntimeError):  # a name too long, with a NUL character, of an unknown user
+        return False
+
+
+def _hub_ids(name: str, entry: catalogue.Entry | None) -> tuple[str, ...]:
+    """The names that a model may have on the hub; raises ModelError for what cannot be one."""
     if entry is None and not hub.is_repo_id(name):
         looks_like_path = name.startswith((".", "~", "/")) or "\\" in name or name.endswith(".gguf")
         what = "there is no file or folder" if looks_like_path else "unknown model"
         raise ModelError(f"{what} {name!r}: {catalogue.suggest(name)}")
-    ids = entry.hub_ids if entry else (name,)
-    cached = next((folder for repo in ids if (folder := hub.cached_snapshot(repo))), None)
-    return Located(cached or hub.resolve(ids[0], asked=name), entry.title if entry else name, "hub")
+    return entry.hub_ids if entry else (name,)
 
 
 def _locate_path(path: Path) -> Located:

@@ -84,12 +84,17 @@ def _offer_missing(chosen: Chosen, ask: Ask, known: Mapping[str, HeadScores]) ->
     missing = [name for name in apply if name not in known and name not in failed]
     if not missing:
         return
-    costs = "; ".join(f"{METHODS[name].title}: {METHODS[name].cost}" for name in missing)
-    if st.button(f"Compute the {len(missing)} missing methods", key="compute_missing", icon=":material/calculate:"):
-        asks = [replace(ask, method=name) for name in missing]
+    wanted = st.multiselect(
+        "Compute too",
+        missing,
+        default=[name for name in missing if name != "ablation"],
+        key="_missing",
+        format_func=lambda name: f"{METHODS[name].title} ({METHODS[name].cost})",
+    )
+    if st.button("Compute", key="compute_missing", icon=":material/calculate:", disabled=not wanted):
+        asks = [replace(ask, method=name) for name in wanted]
         st.session_state["hl_job_methods"] = scores_together(chosen.lens, chosen.data, asks, state.viewer()).key
         st.rerun()
-    st.caption(f"Cost over the data. {costs}.")
 
 
 def _failed(ask: Ask) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import streamlit as st
 
 from headlens.errors import HeadlensError
 from headlens.heads import Head
 from headlens.ui import background, phrases, state, words
+from headlens.ui.attention_controls import WINDOW, controls, window
 from headlens.ui.attention_roles import known_roles, role_panel, roles_progress, start_roles
 from headlens.ui.attention_source import Source, choose_source, writing_progress
 from headlens.ui.components.attention_view import attention_view
-from headlens.ui.components.attention_view.payload import split_label
 from headlens.ui.head_roles import HeadRoles, role_words
 from headlens.ui.sidebar import refresh, sidebar_with_lens
 
@@ -21,20 +23,11 @@ if TYPE_CHECKING:
     from headlens.attention import Patterns
     from headlens.heads import HeadSet
     from headlens.lens import Lens
+    from headlens.tokens import TokenLabel
     from headlens.ui.choices import Chosen
 
-WINDOW = 256
-"""Most tokens drawn at once, on each side."""
-SITE_TITLES = {
-    "self": "Self-attention",
-    "enc": "Encoder",
-    "dec": "Decoder",
-    "cross": "Cross (rows: target, columns: source)",
-    "text": "Text tower",
-    "vision": "Picture tower",
-}
-VIEWS = {"picture": "On the picture", "map": "Map", "lines": "Lines"}
-SCALES = {"sqrt": "square root", "row": "share of the row's largest", "linear": "as it is"}
+BESIDE = 48
+"""Up to so many tokens the words stand beside the figure, else below it."""
 
 
 def show() -> None:
@@ -64,57 +57,97 @@ def show() -> None:
     if roles is not None and roles.status != "done":
         st.fragment(run_every=_poll(roles.running))(roles_progress)(roles, roles.running)
     state.publish_url()
+    state.whole_page(False)
 
 
 def _poll(running: bool) -> float | None:
     return background.POLL_SECONDS if running else None
 
 
+@dataclass(frozen=True)
+class _Layer:
+    """The patterns of one layer and what its figure is labelled with.
+
+    Attributes:
+        head: the large one.
+        labels: of all heads of the layer.
+        patterns: weights ``[head, query, key]`` of the whole text.
+        queries, keys: token labels of the whole text.
+        causal: whether a query sees no later key.
+    """
+
+    head: Head
+    labels: list[str]
+    patterns: np.ndarray
+    queries: list[TokenLabel]
+    keys: list[TokenLabel]
+    causal: bool
+
+    @property
+    def place(self) -> int:
+        return next(i for i, label in enumerate(self.labels) if label.endswith(self.head.label))
+
+    @property
+    def sentence(self) -> str:
+        return phrases.pattern_sentence(self.labels[self.place], self.patterns[self.place], self.queries, self.keys)
+
+
+def _layer(lens: Lens, source: Source, head: Head, off: HeadSet) -> _Layer:
+    found = _patterns(lens.fingerprint, source.key, head.site, head.layer, lens.topology.format(off), lens, source, off)
+    shape = lens.topology.site(head.site).layers[head.layer]
+    labels = [lens.topology.label(head.site, head.layer, number) for number in shape.heads]
+    queries, keys = source.labels(lens, head.site, found)
+    return _Layer(head, labels, found.pattern[head.site][0][list(shape.heads)], queries, keys, shape.causal)
+
+
 def _look(lens: Lens, source: Source, chosen: Chosen | None) -> None:
     """The figure and all that is said about it."""
     if st.session_state.pop("hl_new_prompt", False):
         st.rerun()  # the prompt above is not part of this fragment
-    head, view, scale = _controls(lens, source)
+    head, view, scale = controls(lens, source)
     off = state.off_heads(lens.topology)
-    found = _patterns(lens.fingerprint, source.key, head.site, head.layer, lens.topology.format(off), lens, source, off)
-    shape = lens.topology.site(head.site).layers[head.layer]
-    array = found.pattern[head.site][0][list(shape.heads)]
-    labels = [lens.topology.label(head.site, head.layer, number) for number in shape.heads]
-    queries, keys = source.labels(lens, head.site, found)
-    start, note = _window(len(queries), len(keys))
-    rows, columns = slice(start[0], start[0] + WINDOW), slice(start[1], start[1] + WINDOW)
-    label = lens.topology.label(head.site, head.layer, head.head)
-    pattern = array[labels.index(label)]
-    sentence = phrases.pattern_sentence(label, pattern, queries, keys)
+    layer = _layer(lens, source, head, off)
     roles = None if chosen is None else known_roles(lens, chosen.data)
+    # A small figure leaves room for the words beside it; a large one needs the width.
+    small = max(len(layer.queries), len(layer.keys)) <= BESIDE
+    left, right = st.columns([5, 3], gap="large") if small else (st.container(), st.container())
+    with left:
+        _figure(lens, source, layer, view, scale, roles)
+    with right:
+        st.markdown(words.plain(layer.sentence))
+        if len(layer.keys) > 1 and head.site != "cross" and source.picture is None:
+            st.caption(words.plain(phrases.sink_sentence(layer.patterns[layer.place])))
+        if len(off):
+            st.caption(f"{len(off)} heads are off (writing zero): these are the patterns of the switched model.")
+        if roles is not None:
+            role_panel(lens, roles, head)
+
+
+def _figure(lens: Lens, source: Source, layer: _Layer, view: str, scale: str, roles: HeadRoles | None) -> None:
+    head = layer.head
+    start, note = window(len(layer.queries), len(layer.keys))
+    rows, columns = slice(start[0], start[0] + WINDOW), slice(start[1], start[1] + WINDOW)
     attention_view(
         key=f"attention_{head.site}",
-        patterns=array[:, rows, columns],
-        query_tokens=queries[rows],
-        key_tokens=keys[columns],
-        labels=labels,
-        roles=_role_names(roles, head, shape.heads),
-        summary=sentence,
+        patterns=layer.patterns[:, rows, columns],
+        query_tokens=layer.queries[rows],
+        key_tokens=layer.keys[columns],
+        labels=layer.labels,
+        roles=_role_names(roles, head, lens.topology.site(head.site).layers[head.layer].heads),
+        summary=layer.sentence,
         view=view,  # type: ignore[arg-type]
-        selected=label,
-        layers=[index for index, layer in enumerate(lens.topology.site(head.site).layers) if layer.heads],
+        selected=layer.labels[layer.place],
+        layers=[index for index, shape in enumerate(lens.topology.site(head.site).layers) if shape.heads],
         scale=scale,  # type: ignore[arg-type]
-        causal=shape.causal,
+        causal=layer.causal,
         query_start=start[0],
         key_start=start[1],
         note=note,
-        picture=source.picture.behind(len(keys)) if source.picture is not None and view == "picture" else None,
+        picture=source.picture.behind(len(layer.keys)) if source.picture is not None and view == "picture" else None,
         hide_first=state.remember("hide_first", False),
-        on_head=lambda chosen_label: st.session_state.update(hl_attention_head=chosen_label),
+        on_head=lambda label: st.session_state.update(hl_attention_head=label),
         on_hide_first=lambda hidden: st.session_state.update(hl_hide_first=hidden),
     )
-    st.markdown(words.plain(sentence))
-    if len(keys) > 1 and start[1] == 0 and head.site != "cross" and source.picture is None:
-        st.caption(words.plain(phrases.sink_sentence(pattern)))
-    if len(off):
-        st.caption(f"{len(off)} heads are off (writing zero): these are the patterns of the switched model.")
-    if roles is not None:
-        role_panel(lens, roles, head)
 
 
 def _role_names(roles: HeadRoles | None, head: Head, numbers: tuple[int, ...]) -> list[str]:
@@ -122,66 +155,6 @@ def _role_names(roles: HeadRoles | None, head: Head, numbers: tuple[int, ...]) -
     if roles is None:
         return [""] * len(numbers)
     return [role_words(roles, Head(head.site, head.layer, number)).replace(",", "") for number in numbers]
-
-
-def _controls(lens: Lens, source: Source) -> tuple[Head, str, str]:
-    """The large head, the view and the colours."""
-    views = [name for name in VIEWS if name != "picture" or source.picture is not None]
-    head = _selected(lens)
-    sites = [site.name for site in lens.topology.sites if any(layer.heads for layer in site.layers)]
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        if len(sites) > 1:
-            state.fill("_site", head.site)
-            st.segmented_control(
-                "Part",
-                sites,
-                format_func=lambda name: SITE_TITLES[name],
-                key="_site",
-                required=True,
-                on_change=_to_site,
-            )
-        view = _remembered(views[0] if source.picture is not None else "map", "view", views, VIEWS, "View")
-        scale = _remembered("sqrt", "scale", list(SCALES), SCALES, "Colour shows the weight's")
-    return head, view, scale
-
-
-def _remembered(default: str, name: str, options: list[str], titles: dict[str, str], label: str) -> str:
-    """A row of choices whose value outlives switching pages."""
-    current = state.remember(name, default)
-    if current not in options:
-        current = default
-    key = f"_{name}"
-    state.fill(key, current)
-
-    def changed() -> None:
-        st.session_state[f"hl_{name}"] = st.session_state[key] or default
-
-    st.segmented_control(
-        label, options, format_func=lambda option: titles[option], key=key, required=True, on_change=changed
-    )
-    return current
-
-
-def _to_site() -> None:
-    """Another part of the model: its first head becomes the large one."""
-    site = st.session_state["_site"]
-    st.session_state["hl_attention_head"] = f"{site}.L0H0"
-
-
-def _selected(lens: Lens) -> Head:
-    """The head that is shown large: the remembered one, else its neighbour that is there, else the model's first."""
-    topology, wanted = lens.topology, str(state.remember("attention_head", ""))
-    try:
-        _, layer, number = split_label(wanted)
-        site = topology.site(split_label(wanted)[0] or topology.sites[0].name)
-        heads = site.layers[layer].heads
-        if heads:
-            return Head(site.name, layer, min(heads, key=lambda head: abs(head - number)))
-    except (HeadlensError, KeyError, IndexError):
-        pass  # nothing remembered, or another model's head
-    site = topology.sites[-1] if topology.sites[-1].name == "cross" else topology.sites[0]
-    layer = next(index for index, shape in enumerate(site.layers) if shape.heads)
-    return Head(site.name, layer, site.layers[layer].heads[0])
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
@@ -199,16 +172,3 @@ def _patterns(
     from headlens.attention import patterns
 
     return patterns(_lens, _source.inputs, layers={site: (layer,)}, off=_off)
-
-
-def _window(queries: int, keys: int) -> tuple[tuple[int, int], str]:
-    """First query and key that are drawn, and what is said about it."""
-    total = max(queries, keys)
-    if total <= WINDOW:
-        return (0, 0), ""
-    start = st.slider("First token shown", 0, total - WINDOW, 0, step=max(1, WINDOW // 8), key=f"_window_{total}")
-    note = (
-        f"The text has {total} tokens; shown are tokens {start} to {start + WINDOW - 1} on each side. "
-        "Weights are those of the whole text."
-    )
-    return (min(start, max(0, queries - WINDOW)), min(start, max(0, keys - WINDOW))), note

@@ -46,7 +46,7 @@ def roles_progress(job: Job, polling: bool) -> None:
         st.warning(words.plain(job.error), icon=":material/info:")
     elif job.status == "cancelled":
         st.caption("Finding the heads' roles was stopped.")
-    if polling != job.running:
+    if polling != job.running and not state.is_whole_page():
         st.rerun()
 
 
@@ -69,6 +69,7 @@ def role_panel(lens: Lens, found: HeadRoles, head: Head) -> None:
         )
     )
     _best_text(lens, found, head, role, scores)
+    _clearest(lens, found)
     _table(lens, found, head)
 
 
@@ -127,6 +128,42 @@ def _take_text(lens: Lens, found: HeadRoles, head: Head, role: str) -> None:
     if text[1] is not None:
         st.session_state["hl_target"] = text[1]
     st.session_state.update(hl_written=0, hl_new_prompt=True)
+
+
+def clearest(found: HeadRoles) -> dict[str, Head]:
+    """For each role that some head has, the head that shows it most clearly."""
+    from headlens.roles import DETECTORS
+
+    best: dict[str, Head] = {}
+    for role, detector in DETECTORS.items():
+        heads = found.scores.passing(role)
+        if heads and not (detector.general and role != "first-token"):
+            best[role] = max(heads, key=lambda head: found.scores.of(head)[role])
+    return best
+
+
+def _clearest(lens: Lens, found: HeadRoles) -> None:
+    """Buttons that go to the clearest head of each role."""
+    from headlens.roles import DETECTORS
+
+    best = clearest(found)
+    if not best:
+        return
+    labels = {role: lens.topology.label(head.site, head.layer, head.head) for role, head in best.items()}
+
+    def go() -> None:
+        chosen = st.session_state.get("_clearest")
+        if chosen in labels:
+            st.session_state["hl_attention_head"] = labels[chosen]
+        st.session_state["_clearest"] = None
+
+    st.pills(
+        "Go to the clearest head of each role",
+        list(labels),
+        format_func=lambda role: f"{DETECTORS[role].title} {labels[role]}",
+        key="_clearest",
+        on_change=go,
+    )
 
 
 def _table(lens: Lens, found: HeadRoles, head: Head) -> None:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from headlens.tokens import TokenLabel
     from headlens.ui.jobs import Job
 
-MOST_WRITTEN = 40
+WRITTEN = (0, 8, 16, 32)
+"""How many tokens the model may be asked to write."""
 
 
 @dataclass(frozen=True)
@@ -100,21 +101,23 @@ def writing_progress(polling: bool) -> None:
     job = background.job_of("attention_write")
     if job is not None:
         background.finished("attention_write", job.key)
-    if polling != background.busy("attention_write"):
+    if polling != background.busy("attention_write") and not state.is_whole_page():
         st.rerun()
 
 
 def _written_field(lens: Lens) -> int:
     if lens.task not in ("causal-lm", "seq2seq"):
         return 0
-    state.fill("_written", state.remember("written", 0))
-    st.slider(
-        "Let the model write the target, tokens" if lens.task == "seq2seq" else "Let the model write on, tokens",
-        0,
-        MOST_WRITTEN,
+    current = state.remember("written", 0)
+    state.fill("_written", current if current in WRITTEN else 0)
+    st.segmented_control(
+        "Let the model write the target" if lens.task == "seq2seq" else "Let the model write on",
+        WRITTEN,
+        format_func=lambda count: f"{count} tokens" if count else "no",
         key="_written",
-        help="0 looks at your text alone. The most probable token at each step, with the heads that are off still off.",
-        on_change=lambda: st.session_state.update(hl_written=st.session_state["_written"]),
+        required=True,
+        help="The most probable token at each step; heads that are off stay off. Then you see where it looked.",
+        on_change=lambda: st.session_state.update(hl_written=st.session_state["_written"] or 0),
     )
     return int(st.session_state["hl_written"])
 

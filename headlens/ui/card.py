@@ -118,7 +118,10 @@ def _scores(chosen: Chosen, ask: Ask, shown: Shown, place: tuple[str, int, int])
         rows.append((METHODS[shown.method].title, so_far, "not yet", "", True))
     for method, scores in known.items():
         value, error = scores.values[site][layer, column], scores.sem[site][layer, column]
-        rows.append((METHODS[method].title, _number(value, error), *_rank(scores, place), method == shown.method))
+        name = METHODS[method].title
+        if method == "gradient" and ask.signed:  # the published score takes the absolute value of each example
+            name = "Gradient, signed"
+        rows.append((name, _number(value, error), *_rank(scores, place), method == shown.method))
     cells = "".join(
         f"<tr{' class=hl-mine' if mine else ''}><th scope=row>{html.escape(name)}</th>"
         f"<td>{number}</td><td>{rank}</td><td>{above}</td></tr>"
@@ -171,8 +174,10 @@ def _draw(lens: Lens, label: str, shown: Picture) -> None:
     said = words.looks_sentence(shown.pattern, queries, keys)
     left, right = st.columns([3, 2], vertical_alignment="center")
     alt = f"Attention of {label}, rows look at columns, on {_SOURCES[shown.source]}. {said}"
+    height, width = shown.pattern.shape
+    wide = round(PICTURE_PIXELS * width / max(width, height))
     left.html(
-        f'<img class=hl-picture width={PICTURE_PIXELS} alt="{html.escape(alt, quote=True)}" '
+        f'<img class=hl-picture width={wide} alt="{html.escape(alt, quote=True)}" '
         f'src="data:image/png;base64,{_png(shown.pattern)}">'
     )
     right.caption(

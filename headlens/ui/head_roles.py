@@ -110,7 +110,7 @@ def role_lines(found: HeadRoles, head: Head) -> list[str]:
     if not lines and rated:
         near = max(rated, key=lambda role: rated[role] / (DETECTORS[role].threshold or 1))
         lines = [
-            f"no role; nearest is {DETECTORS[near].title}, {rated[near]:.2f} of the {DETECTORS[near].threshold} needed"
+            f"none; nearest is {DETECTORS[near].title}, {rated[near]:.2f} of the {DETECTORS[near].threshold} needed"
         ]
     return lines
 

@@ -30,7 +30,7 @@ _STYLE = """<style>
 .stMainBlockContainer h1 { font-size: 1.7rem; padding: 0; }
 .hl-scores { border-collapse: collapse; font-size: 0.82rem; width: 100%; font-variant-numeric: tabular-nums; }
 .hl-scores :is(th, td) { padding: 0.2rem 0.5rem 0.2rem 0; text-align: left; font-weight: 400; vertical-align: top; }
-.hl-scores td { white-space: nowrap; }
+.hl-scores :is(td, thead th) { white-space: nowrap; }
 .hl-scores thead th { opacity: 0.7; }
 .hl-scores tbody tr { border-top: 1px solid color-mix(in srgb, currentColor 16%, transparent); }
 .hl-scores .hl-mine :is(th, td) { font-weight: 650; }
@@ -105,6 +105,8 @@ def _map(chosen: Chosen, job: Job | None, live: bool) -> None:
     """Progress, grid, numbers and card; runs by itself on every toggle and, while work goes on, twice a second."""
     if live and not _at_work(chosen, job):
         st.rerun()  # one last full run, then no more polling
+    if st.session_state.pop("hl_redraw", False):
+        st.rerun()  # the figures below show the same scores
     ask = _ask(chosen)
     try:
         shown = shown_now(chosen, ask, job)
@@ -132,10 +134,10 @@ def _map(chosen: Chosen, job: Job | None, live: bool) -> None:
         )
         if shown.final is not None and not shown.warning:
             st.caption(shown.final.stability())
-        _choices(ask)
     with right:
         _effect(chosen)
         card(chosen, ask, shown, view.active, roles)
+    _choices(ask)
     refresh(chosen)
 
 
@@ -172,12 +174,15 @@ def _choices(ask: Ask) -> None:
 
 
 def _choice(name: str, label: str, lines: dict[str, str], current: str) -> None:
-    state.fill(f"_{name}", current)
-    found = st.segmented_control(label, list(lines), key=f"_{name}", required=True)
+    key = f"_{name}"
+
+    def changed() -> None:
+        st.session_state[f"hl_{name}"] = st.session_state[key]
+        st.session_state["hl_redraw"] = True
+
+    state.fill(key, current)
+    st.segmented_control(label, list(lines), key=key, required=True, on_change=changed)
     st.caption(lines[current])
-    if found is not None and found != current:
-        st.session_state[f"hl_{name}"] = found
-        st.rerun()
 
 
 def _effect(chosen: Chosen) -> None:

@@ -55,9 +55,9 @@ def own_data(lens: Lens) -> DataSet | None:
 
 
 def _typed() -> DataSet | None:
-    state.fill("_own_text", state.remember("own_text", ""))
     st.text_area(
         "or type: one example a line",
+        value=state.fill_text("_own_text", state.remember("own_text", "")),
         key="_own_text",
         max_chars=MAX_TEXT,
         height=140,

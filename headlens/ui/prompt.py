@@ -60,9 +60,9 @@ class Reading:
 def prompt_box(lens: Lens, *, need_target: bool = False) -> tuple[str, str | None]:
     """Draws the prompt (and, for encoder-decoder models, target) fields; returns their texts."""
     _start(lens)
-    state.fill("_prompt", st.session_state["hl_prompt"])
     st.text_area(
         "Source text" if lens.task == "seq2seq" else "Prompt",
+        value=state.fill_text("_prompt", st.session_state["hl_prompt"]),
         key="_prompt",
         height=90,
         max_chars=MAX_CHARACTERS,
@@ -73,10 +73,9 @@ def prompt_box(lens: Lens, *, need_target: bool = False) -> tuple[str, str | Non
         st.pills("Try one", list(EXAMPLES), key="_prompt_example", on_change=_take_example)
     if not (need_target and lens.task == "seq2seq"):
         return st.session_state["hl_prompt"], None
-    state.remember("target", TARGET)
-    state.fill("_target", st.session_state["hl_target"])
     st.text_input(
         "Target text (what the decoder writes)",
+        value=state.fill_text("_target", state.remember("target", TARGET)),
         key="_target",
         max_chars=MAX_CHARACTERS,
         on_change=lambda: st.session_state.update(hl_target=st.session_state["_target"] or ""),

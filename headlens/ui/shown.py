@@ -92,7 +92,7 @@ def _partial(chosen: Chosen, ask: Ask, partial: Partial) -> Shown:
     lead = "First-order estimates, until the exact numbers come. "
     if partial.exact:
         lead = f"Exact in {partial.layers_done} of {partial.layers} layers, first-order estimates in the others. "
-    sentence = lead + _sentence(chosen, ask, values)
+    sentence = lead + _sentence(chosen, ask if partial.exact else replace(ask, method="gradient"), values)
     if not ask.signed:
         values = {site: np.abs(array) for site, array in values.items()}
     if ask.normalize == "layer":

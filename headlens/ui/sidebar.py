@@ -23,9 +23,9 @@ PAGES = (
 )
 _STYLE = """<style>
 .stMainBlockContainer { padding: 2.6rem 2.2rem 3rem; }
-.stMainBlockContainer h1 { font-size: 1.7rem; padding: 0; }
-.stMainBlockContainer h3 { font-size: 1.15rem; padding: 0; }
-@media (max-width: 640px) { .stMainBlockContainer { padding: 3rem 0.8rem 2rem; } }
+.stMainBlockContainer h1 { font-size: 1.7rem; padding: 0 0 0.4rem; }
+.stMainBlockContainer h3 { font-size: 1.15rem; padding: 0 0 0.3rem; }
+@media (max-width: 640px) { .stMainBlockContainer { padding: 4.4rem 0.8rem 2rem; } }
 </style>"""
 """Less air than Streamlit's own, so that the switches and what they do fit on one screen."""
 READY, ELSEWHERE = "Ready offline", "From the hub or a folder"
@@ -47,6 +47,7 @@ def sidebar(page: str) -> Chosen | None:
 
 def sidebar_with_lens(page: str) -> Opened | None:
     """Draws the sidebar and opens the model; None when that is not possible (the page shows why)."""
+    state.whole_page(True)
     state.adopt_url(page)
     st.html(_STYLE)
     with st.sidebar:
@@ -102,9 +103,9 @@ def _model_picker() -> str:
             args=("_model_ready",),
         )
     else:
-        state.fill("_model_typed", "" if current in ready else current)
         st.text_input(
             "Hub id, or folder with config.json and safetensors",
+            value=state.fill_text("_model_typed", "" if current in ready else current),
             key="_model_typed",
             placeholder="Qwen/Qwen3-0.6B or ./my-model",
             help="A hub id is downloaded once, if there is a network. Only safetensors and GGUF weights are read.",

@@ -10,16 +10,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from headlens.errors import HeadlensError
 from headlens.heads import HeadSet
 from headlens.ui import words
+from headlens.ui.widgets import fill, fill_text, is_whole_page, remember, whole_page
 
 if TYPE_CHECKING:
     from headlens.heads import Topology
+
+__all__ = [
+    "OWN_DATA",
+    "PARAMETERS",
+    "adopt_url",
+    "can",
+    "fill",
+    "fill_text",
+    "forget_switches",
+    "get",
+    "is_whole_page",
+    "notice",
+    "off_heads",
+    "publish_url",
+    "put",
+    "query_string",
+    "remember",
+    "show_notices",
+    "step",
+    "switch",
+    "viewer",
+    "whole_page",
+]
 
 OWN_DATA = "your own text"
 MAX_VALUE = 20_000
@@ -223,18 +247,3 @@ def viewer() -> str:
     import secrets
 
     return st.session_state.setdefault("hl_viewer", secrets.token_hex(8))
-
-
-def fill(widget: str, value: Any) -> None:
-    """Gives a widget its value before it is drawn.
-
-    Our own key is the truth and the widget follows it, so a value survives pages on which the widget is not drawn, and
-    the widget keeps its identity (and the keyboard's focus) when the value changes.
-    """
-    if st.session_state.get(widget) != value:
-        st.session_state[widget] = value
-
-
-def remember(key: str, default: Any) -> Any:
-    """A page's own value that outlives switching pages."""
-    return st.session_state.setdefault(f"hl_{key}", default)

@@ -36,12 +36,12 @@ def show() -> None:
     if chosen is None:
         st.info("Choose a model and a text in the sidebar to switch its heads.", icon=":material/arrow_back:")
         return
-    st.session_state["hl_polling"] = None  # not known yet: this is a run of the whole page
     st.fragment(_board)(chosen)
     polling = background.busy(*SECTIONS)
     st.session_state["hl_polling"] = polling
     st.fragment(run_every=background.POLL_SECONDS if polling else None)(_behind)(chosen, polling)
     refresh(chosen)
+    state.whole_page(False)
 
 
 def _board(chosen: Chosen) -> None:
@@ -76,7 +76,8 @@ def _board(chosen: Chosen) -> None:
     refresh(chosen)
     now = effects.signature(chosen)
     st.session_state["hl_board_for"] = now
-    if st.session_state.get("hl_polling") is False and st.session_state.get("hl_behind_for") != now:
+    told = st.session_state.get("hl_polling") or state.is_whole_page()
+    if not told and st.session_state.get("hl_behind_for") != now:
         st.rerun()  # the part below is not polling, so it has to be told
 
 
@@ -94,7 +95,8 @@ def _behind(chosen: Chosen, polling: bool) -> None:
     afterwards.smallest_change(chosen, prompt)
     now = effects.signature(chosen)
     st.session_state["hl_behind_for"] = now
-    if polling != background.busy(*SECTIONS) or st.session_state.get("hl_board_for") != now:
+    behind = polling != background.busy(*SECTIONS) or st.session_state.get("hl_board_for") != now
+    if behind and not state.is_whole_page():
         st.rerun()
 
 

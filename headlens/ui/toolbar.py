@@ -13,7 +13,7 @@ from headlens.ui import presets, state
 if TYPE_CHECKING:
     from headlens.heads import HeadSet, Topology
 
-HOW_TO = "Shift-click switches up to there; the name of a layer or column switches all of it, also by Space."
+HOW_TO = "The name of a layer or column switches all of it. Shift-click switches everything up to that head."
 
 
 def toolbar(topology: Topology, values: Mapping[str, np.ndarray], method: str) -> None:

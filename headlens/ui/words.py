@@ -60,7 +60,8 @@ def count_sentence(values: Mapping[str, np.ndarray], *, metric: str, method: str
     change = "change" if method == "ablation" else "are estimated to change"
     effect = f"{change} the {metric} by less than {small} {unit_of('ablation', metric, '')}"
     sentence = f"{quiet} of {known} {effect}"
-    return sentence + (f"; switching off {harmful} of them makes it better by more than that." if harmful else ".")
+    others = f"; {harmful} other{'s harm' if harmful > 1 else ' harms'}: the {metric} gets better by more without"
+    return sentence + (f"{others} {'one of them' if harmful > 1 else 'it'}." if harmful else ".")
 
 
 def off_sentence(found: Evaluation, off: int, total: int) -> str:

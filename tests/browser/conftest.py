@@ -32,7 +32,7 @@ SLOW = 90_000
 def browser() -> Iterator[Browser]:
     """Chromium of the system, or playwright's own; without one the tests are skipped, or fail where one is required."""
     with sync_playwright() as playwright:
-        path = _browser_path(playwright)
+        path = browser_path(playwright)
         if path is None:
             message = f"NO BROWSER: none of {', '.join(NAMES)} is installed, nor playwright's own; nothing was tested"
             if os.environ.get(REQUIRE) == "1":
@@ -43,7 +43,7 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-def _browser_path(playwright: Playwright) -> str | None:
+def browser_path(playwright: Playwright) -> str | None:
     found = next(filter(None, map(shutil.which, NAMES)), None)
     own = playwright.chromium.executable_path
     return found or (own if Path(own).exists() else None)

@@ -1,0 +1,135 @@
+"""Background jobs: one computation for all who ask, progress, cancelling, failing, being forgotten."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from headlens.errors import Cancelled, HeadlensError
+from headlens.ui import jobs as module
+from headlens.ui.jobs import Job, Jobs
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.005)
+    assert condition()
+
+
+def steps(job: Job) -> str:
+    """Work that goes on until it is stopped."""
+    for done in range(100_000):
+        job.progress(done, 100_000)
+        time.sleep(0.005)
+    return "all"
+
+
+def test_ten_who_ask_share_one_computation() -> None:
+    calls, go = [], threading.Event()
+
+    def work(job: Job) -> int:
+        calls.append(job)
+        go.wait(10)
+        return 7
+
+    shared = Jobs()
+    found = [shared.start("key", "title", work, f"viewer {i}") for i in range(10)]
+    go.set()
+    wait_for(lambda: not found[0].running)
+    assert len({id(job) for job in found}) == 1
+    assert (len(calls), found[0].status, found[0].result) == (1, "done", 7)
+    assert shared.start("key", "title", work, "late") is found[0]
+    assert len(calls) == 1
+
+
+def test_the_work_stops_when_the_last_viewer_leaves() -> None:
+    shared = Jobs()
+    job = shared.start("key", "title", steps, "a")
+    job.look("b")
+    job.leave("a")
+    time.sleep(0.05)
+    assert job.running
+    job.leave("b")
+    wait_for(lambda: not job.running)
+    assert job.status == "cancelled"
+
+
+def test_a_cancelled_job_starts_anew() -> None:
+    shared = Jobs()
+    job = shared.start("key", "title", steps, "a")
+    job.leave("a")
+    again = shared.start("key", "title", lambda job: "new", "a")
+    assert again is not job
+    wait_for(lambda: not again.running)
+    assert again.result == "new"
+
+
+def test_the_work_stops_when_nobody_looks_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "UNWATCHED_SECONDS", 0.1)
+    job = Jobs().start("key", "title", steps, "a")
+    wait_for(lambda: not job.running)
+    assert job.status == "cancelled"
+
+
+def test_a_mistake_is_told_in_its_own_line_and_a_bug_is_not_shown() -> None:
+    def mistake(job: Job) -> None:
+        raise HeadlensError("give more text")
+
+    def bug(job: Job) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    for work, said in ((mistake, "give more text"), (bug, "the server's log says what")):
+        job = Jobs().start("key", "title", work, "a")
+        wait_for(lambda job=job: not job.running)
+        assert job.status == "failed"
+        assert said in job.error
+        assert "secret" not in job.error
+
+
+def test_time_left_does_not_count_what_came_from_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    job = Job("key", "title")
+    job.look("a")
+    assert job.seconds_left is None
+    job.progress(60, 100)  # taken from the store in no time
+    assert job.seconds_left is None
+    now[0] += 5
+    job.look("a")
+    job.progress(70, 100)
+    assert job.seconds_left == pytest.approx(15)
+    assert job.fraction == pytest.approx(0.7)
+
+
+def test_results_of_other_work_are_kept_but_do_not_disturb_a_job() -> None:
+    shared = Jobs()
+    assert shared.put("key", "title", 3).result == 3
+    assert shared.start("key", "title", lambda job: 4, "a").result == 3
+    running = shared.start("other", "title", steps, "a")
+    assert shared.put("other", "title", 5) is running
+    running.leave("a")
+    wait_for(lambda: not running.running)
+
+
+def test_the_oldest_ended_jobs_are_forgotten_and_running_ones_kept() -> None:
+    shared = Jobs(keep=3)
+    running = shared.start("running", "title", steps, "a")
+    for number in range(6):
+        shared.put(number, "title", number)
+    assert shared.get("running") is running
+    assert [number for number in range(6) if shared.get(number) is not None] == [4, 5]
+    running.leave("a")
+    wait_for(lambda: not running.running)
+
+
+def test_progress_raises_once_cancelled() -> None:
+    job = Job("key", "title")
+    job.look("a")
+    job.progress(1, 2)
+    job.leave("a")
+    with pytest.raises(Cancelled):
+        job.progress(2, 2)
