@@ -166,7 +166,8 @@ def bench_gradient(lens: Lens, data: EncodedData) -> float:
     def gradient() -> None:
         METHODS["gradient"].compute(lens, request)
 
-    forward(), gradient()
+    forward()
+    gradient()
     return statistics.median(cpu(gradient) / cpu(forward) for _ in range(9))
 
 
@@ -189,7 +190,8 @@ def bench_switches(lens: Lens, data: EncodedData) -> float:
         with torch.inference_mode():
             lens.forward(batch.inputs, Run(edits=edits))
 
-    plain(), switched()
+    plain()
+    switched()
     pairs = []
     for turn in range(15):
         order = (plain, switched) if turn % 2 else (switched, plain)

@@ -78,10 +78,10 @@ def save_t5(folder: Path, seed: int = 0) -> Path:
         d_kv=8,
         d_ff=64,
         vocab_size=len(tokenizer),
-        decoder_start_token_id=0,
         eos_token_id=1,
         pad_token_id=0,
     )
+    config.decoder_start_token_id = 0
     return _save(T5ForConditionalGeneration(config), tokenizer, folder, seed)
 
 

@@ -38,11 +38,11 @@ def scatter(
         (~both, "other heads", colours.faint, "circle-open"),
         (both, f"in the top {top} of both", colours.helps, "diamond"),
     ):
-        chosen = np.flatnonzero(mask)
+        chosen = np.flatnonzero(mask).tolist()
         figure.add_scatter(
             x=first[chosen],
             y=second[chosen],
-            text=[labels[i] for i in chosen],
+            text=[labels[i] for i in chosen.tolist()],
             name=name,
             mode="markers",
             marker={"color": colour, "symbol": symbol, "size": 7},

@@ -151,7 +151,7 @@ def _unpacked(lens: Lens, request: Request, arrays: Mapping[str, np.ndarray]) ->
         return None
     baseline = float(arrays["baseline"])
     layers = sum(len(_scored(site, request.unit)) for site in lens.topology.sites)
-    return Raw(top, bottom, baseline=None, cached=layers)
+    return Raw(top, bottom, baseline=None if math.isnan(baseline) else baseline, cached=layers)
 
 
 def _scored(site: SiteShape, unit: Unit) -> list[int]:

@@ -162,6 +162,7 @@ def _clearest(lens: Lens, found: HeadRoles) -> None:
         list(labels),
         format_func=lambda role: f"{DETECTORS[role].title} {labels[role]}",
         key="_clearest",
+        wrap=True,
         on_change=go,
     )
 

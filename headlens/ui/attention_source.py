@@ -92,8 +92,9 @@ def choose_source(lens: Lens, off: HeadSet) -> Source:
     job_key = ("attention_write", lens.fingerprint, tuple(reading.ids), lens.topology.format(off), count)
     background.follow("attention_write", job_key, "Writing on", _write(lens, reading, prompt, off, count))
     job = background.job_of("attention_write")
-    done = job is not None and job.status == "done"
-    return _with_written(lens, reading, job.result, notes) if done else plain
+    if job is None or job.status != "done":
+        return plain
+    return _with_written(lens, reading, job.result, notes)
 
 
 def writing_progress(polling: bool) -> None:

@@ -35,7 +35,7 @@ _STYLE = """<style>
 .hl-scores tbody tr { border-top: 1px solid color-mix(in srgb, currentColor 16%, transparent); }
 .hl-scores .hl-mine :is(th, td) { font-weight: 650; }
 .hl-picture { image-rendering: pixelated; max-width: 100%; height: auto; border-radius: 3px; }
-@media (max-width: 640px) { .stMainBlockContainer { padding: 3rem 0.8rem 2rem; } }
+@media (max-width: 640px) { .stMainBlockContainer { padding: 4rem 0.8rem 2rem; } }
 </style>"""
 
 DIRECTION = {

@@ -120,7 +120,7 @@ def pattern_sentence(label: str, pattern: np.ndarray, queries: Sequence[TokenLab
     if pattern.shape[1] < 2:
         return f"{label}: there is only one token to look at."
     later = pattern[:, 1:]
-    query, key = np.unravel_index(int(np.argmax(later)), later.shape)
+    query, key = (int(i) for i in np.unravel_index(int(np.argmax(later)), later.shape))
     largest = float(pattern.max(axis=1).mean())
     return (
         f"{label} looks hardest (apart from the first token) from “{queries[query].text}” at “{keys[key + 1].text}”: "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
@@ -70,7 +70,7 @@ def prompt_box(lens: Lens, *, need_target: bool = False) -> tuple[str, str | Non
         help=_help(lens),
     )
     if lens.task == "causal-lm":
-        st.pills("Try one", list(EXAMPLES), key="_prompt_example", on_change=_take_example)
+        st.pills("Try one", list(EXAMPLES), key="_prompt_example", wrap=True, on_change=_take_example)
     if not (need_target and lens.task == "seq2seq"):
         return st.session_state["hl_prompt"], None
     st.text_input(
@@ -127,8 +127,9 @@ def _tokens(lens: Lens, what: str, **texts: str) -> list[int]:
 
     if not next(iter(texts.values())).strip():
         raise DataError(f"the {what} is empty; write some text")
+    tokenizer: Any = lens.tokenizer
     with TOKENIZER_LOCK:
-        ids: list[int] = lens.tokenizer(**texts, verbose=False)["input_ids"]
+        ids: list[int] = tokenizer(**texts, verbose=False)["input_ids"]
     if not ids:
         raise DataError(f"the {what} has no tokens: the tokenizer keeps nothing of it")
     if max(ids) >= lens.vocabulary:

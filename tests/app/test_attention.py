@@ -44,7 +44,7 @@ def vit(tmp_path_factory: pytest.TempPathFactory) -> str:
         intermediate_size=64,
         image_size=64,
         patch_size=8,
-        num_labels=5,
+        id2label={number: f"thing {number}" for number in range(5)},
         initializer_range=0.3,
     )
     ViTForImageClassification(config).save_pretrained(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -168,7 +169,8 @@ def test_a_long_prompt_keeps_its_end(open_app: Open, models: dict[str, str]) -> 
     assert "the last 512 are used" in _texts(app)
     lens = open_model(models["gpt2"])
     reading = question(lens, long)
-    whole = lens.tokenizer(long)["input_ids"]
+    tokenizer: Any = lens.tokenizer
+    whole = tokenizer(long)["input_ids"]
     assert reading.ids == whole[-512:]
     top = next_tokens(lens, reading.inputs(lens), lens.topology.parse("none"), k=6).top_before
     assert f"Most probable: “{top.label.text}” with {top.before:.1%}" in _texts(app)
