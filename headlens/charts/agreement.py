@@ -42,7 +42,7 @@ def scatter(
         figure.add_scatter(
             x=first[chosen],
             y=second[chosen],
-            text=[labels[i] for i in chosen.tolist()],
+            text=[labels[i] for i in chosen],
             name=name,
             mode="markers",
             marker={"color": colour, "symbol": symbol, "size": 7},

@@ -45,7 +45,8 @@ def before_after(
             cliponaxis=False,
             hovertemplate="%{customdata}: %{x:.2%}<extra>" + name + "</extra>",
         )
-    most: float = max([*before, *(after or [])], default=1.0)
+    shown: list[float] = [*before, *(after or [])]
+    most = max(shown) if shown else 1.0
     figure.update_layout(barmode="group", bargap=0.25, showlegend=after is not None)
     height = 84 + (40 if after is not None else 28) * max(1, len(labels))
     styled(figure, dark=dark, title=title, x="probability", y="", height=height)

@@ -28,6 +28,14 @@ SLOW = 90_000
 """Milliseconds that a busy machine may take for something big; nothing waits so long where nothing is wrong."""
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Felt speeds that tests measured, in seconds, at the end of the run's log."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            if report.when == "call":
+                terminalreporter.write_line(f"felt speed: {name}: {value} s")
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Chromium of the system, or playwright's own; without one the tests are skipped, or fail where one is required."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 import statistics
 import subprocess
@@ -18,7 +17,6 @@ from playwright.sync_api import Browser, expect
 from tests.browser.conftest import ROOT, SLOW, App, AppServer, OpenApp
 
 pytestmark = pytest.mark.browser
-_log = logging.getLogger(__name__)
 
 
 def evaluate_live(server: AppServer, model: str, off: str) -> dict[str, Any]:
@@ -42,7 +40,6 @@ def loss_without(model: str, off: str) -> float:
 def note_speed(name: str, value: float, record: Any) -> None:
     """A measured felt speed, for the log and the report of the test run."""
     record(name, round(value, 3))
-    _log.warning("felt speed: %s %.3f s", name, value)
 
 
 @pytest.fixture(scope="module")

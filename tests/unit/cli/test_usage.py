@@ -75,7 +75,8 @@ def test_mistakes_are_found_before_the_model_is_opened(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, expected: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "FOLDER.csv").mkdir()
+    for name in ("FOLDER.csv", "MODEL"):  # a model that is nowhere is told of before everything else
+        (tmp_path / name).mkdir()
 
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("the model was opened")
@@ -90,7 +91,7 @@ def test_mistakes_are_found_before_the_model_is_opened(
 
 def test_unwritable_folder(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headlens.cli.inputs.os.access", lambda *_: False)  # root may write everywhere
-    found = cli("importance", "x", "--method", "magnitude", "--out", tmp_path / "s.csv")
+    found = cli("importance", tmp_path, "--method", "magnitude", "--out", tmp_path / "s.csv")
     assert (found.code, len(found.lines)) == (2, 1)
     assert "cannot be written" in found.err
 
@@ -117,6 +118,29 @@ def test_unknown_model(cli: Cli) -> None:
     found = cli("inspect", "./no-such-folder", "--json")
     assert (found.code, found.out, len(found.lines)) == (2, "", 1)
     assert "no-such-folder" in found.err
+
+
+def test_a_model_that_is_nowhere_is_told_of_without_importing_torch() -> None:
+    program = """
+import sys
+from headlens.cli.main import main
+for line in ("inspect {}", "evaluate {}", "importance {} --method gradient", "attention {} --prompt a --out a.npz"):
+    assert main(line.format("some-owner/no-such-model").split()) == 2
+sys.exit("torch" in sys.modules)
+"""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert found.returncode == 0, found.stderr
+    assert [line.partition(":")[0] for line in found.stderr.splitlines()] == ["error"] * 4
+
+
+@pytest.mark.parametrize(
+    "arguments", ["inspect ~no-such-user/m", "attention MODEL --prompt a --out ~no-such-user/a.npz"]
+)
+def test_a_home_of_nobody(cli: Cli, tmp_path: Path, arguments: str) -> None:
+    found = cli(*(str(tmp_path) if part == "MODEL" else part for part in arguments.split()))
+    assert (found.code, found.out, len(found.lines)) == (2, "", 1), found.err
+    assert "~no-such-user" in found.err
 
 
 def test_a_bug_is_one_line_and_with_debug_a_traceback(cli: Cli, gpt2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
