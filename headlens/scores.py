@@ -106,7 +106,7 @@ class HeadScores:
             "unit": self.unit,
             "n": self.n,
             "reliability": self.reliability,
-            "stable": None if self.reliability is None else bool(self.reliability >= STABLE),
+            "stable": None if self.reliability is None or self.no_signal else bool(self.reliability >= STABLE),
             "no_signal": self.no_signal or None,
             **self.provenance,
         }

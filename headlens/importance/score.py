@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import headlens
-from headlens.errors import HeadlensError
+from headlens.errors import HeadlensError, StoreError
 from headlens.importance.base import Method, Raw, Request
 from headlens.metrics import ratio
 from headlens.reliability import split_half
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from headlens.lens import Lens
 
 _LANGUAGE_MODELS = ("causal-lm", "masked-lm", "seq2seq")
+_logger = logging.getLogger(__name__)
 Normalize = Literal["none", "layer"]
 
 
@@ -98,7 +100,10 @@ def contributions(lens: Lens, method: Method, request: Request) -> Raw:
     raw = None if found is None else _unpacked(lens, request, found)
     if raw is None:
         raw = method.compute(lens, request)
-        store.put(key, _packed(raw))
+        try:
+            store.put(key, _packed(raw))
+        except StoreError as error:  # the work is done: losing it for want of a place to keep it helps nobody
+            _logger.warning("%s", error)
     return raw
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from headlens.data.encode import EncodedData
-from headlens.errors import HeadlensError
+from headlens.errors import HeadlensError, StoreError
 from headlens.heads import LayerShape, SiteShape, Topology
 from headlens.importance import METHODS, Request
 from headlens.importance.score import score
@@ -224,3 +224,25 @@ def test_kv_rows_are_groups(tmp_path: Path) -> None:
     scores.save(tmp_path / "s.csv")
     assert list(pd.read_csv(tmp_path / "s.csv")["head"]) == [0, 1] * LAYERS
     assert scores.describe()["unit"] == "kv"
+
+
+def test_finished_scores_survive_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: Any) -> None:
+        raise StoreError("no space left; set HEADLENS_CACHE to another folder")
+
+    monkeypatch.setattr(Store, "put", full)
+    lens, _ = lens_for("gpt2")
+    data = random_data("gpt2")
+    found = measure(lens, data, "gradient", store=Store(tmp_path))
+    assert found.array == pytest.approx(measure(lens, data, "gradient").array, abs=1e-12)
+    assert "no space left" in caplog.text
+
+
+def test_a_ranking_without_signal_is_not_called_stable() -> None:
+    site = LayerShape(heads=(0, 1), original=2, kv_of=(0, 1), d_head=8, kv_heads=2, causal=True)
+    values = {"self": np.array([[1.0, 2.0]])}
+    topology = Topology((SiteShape("self", (site,)),))
+    scores = HeadScores(topology, values, values, 4, "head", "gradient", reliability=0.9, no_signal="all texts are one")
+    assert scores.describe()["stable"] is None
