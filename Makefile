@@ -3,11 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-TESTS ?= tests
+WORKERS ?= 2
 PORT ?= 8501
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast check format bench clean
+.PHONY: help setup run test test-fast browser check format bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -25,11 +25,15 @@ $(STAMP): requirements.txt requirements-dev.txt requirements-models.txt pyprojec
 run: setup  ## start the app (PORT=8501)
 	$(BIN)/python -m headlens app --port $(PORT)
 
-test: setup  ## all tests: unit, app and (where a browser is found) browser
-	$(BIN)/python -m pytest $(TESTS)
+test: setup  ## all tests; the browser ones where a Chromium is found (make browser gets one)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit tests/app
+	$(BIN)/python -m pytest tests/browser
 
 test-fast: setup  ## unit tests only
-	$(BIN)/python -m pytest tests/unit
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit
+
+browser: setup  ## install playwright's own Chromium for the browser tests
+	$(BIN)/playwright install chromium
 
 check: setup  ## format, lint, types
 	$(BIN)/ruff format --check .

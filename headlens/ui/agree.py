@@ -67,7 +67,7 @@ def _section(chosen: Chosen, ask: Ask, busy: bool) -> None:
     else:
         _compare(chosen, ask, usable)
     if busy != any(job is not None and job.running for job in (_missing_job(), _pairs_job())):
-        st.rerun()
+        state.rerun()
 
 
 def _offer_missing(chosen: Chosen, ask: Ask, known: Mapping[str, HeadScores]) -> None:
@@ -94,7 +94,7 @@ def _offer_missing(chosen: Chosen, ask: Ask, known: Mapping[str, HeadScores]) ->
     if st.button("Compute", key="compute_missing", icon=":material/calculate:", disabled=not wanted):
         asks = [replace(ask, method=name) for name in wanted]
         st.session_state["hl_job_methods"] = scores_together(chosen.lens, chosen.data, asks, state.viewer()).key
-        st.rerun()
+        state.rerun()
 
 
 def _failed(ask: Ask) -> bool:

@@ -104,9 +104,9 @@ def _at_work(chosen: Chosen, job: Job | None) -> list[Job]:
 def _map(chosen: Chosen, job: Job | None, live: bool) -> None:
     """Progress, grid, numbers and card; runs by itself on every toggle and, while work goes on, twice a second."""
     if live and not _at_work(chosen, job):
-        st.rerun()  # one last full run, then no more polling
+        state.rerun()  # one last full run, then no more polling
     if st.session_state.pop("hl_redraw", False):
-        st.rerun()  # the figures below show the same scores
+        state.rerun()  # the figures below show the same scores
     ask = _ask(chosen)
     try:
         shown = shown_now(chosen, ask, job)
@@ -156,7 +156,7 @@ def _progress(job: Job | None) -> None:
         left.info("Stopped. What was measured is kept; starting again goes on from there.", icon=":material/pause:")
         if right.button("Go on", key="resume", type="primary"):
             cache.jobs().drop(job.key)
-            st.rerun()
+            state.rerun()
         return
     left.progress(job.fraction, text=f"{job.title}: {job.fraction:.0%}, {words.duration(job.seconds_left)}")
     right.button("Cancel", key="cancel", on_click=job.leave, args=(state.viewer(),))

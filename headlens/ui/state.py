@@ -174,6 +174,16 @@ def publish_url() -> None:
     st.session_state["hl_url"] = wanted
 
 
+def rerun() -> None:
+    """Runs the whole page again; for fragments, instead of ``st.rerun``.
+
+    The address is brought up to date first. A fragment knows only the address that the browser had when it asked for
+    the run; a full run would take an older one for the user's wish and undo the latest switches.
+    """
+    publish_url()
+    st.rerun()
+
+
 def query_string() -> str:
     """The link to this state, without the address of the server; it holds no text of the user."""
     from urllib.parse import urlencode
