@@ -103,7 +103,7 @@ def _layer(lens: Lens, source: Source, head: Head, off: HeadSet) -> _Layer:
 def _look(lens: Lens, source: Source, chosen: Chosen | None) -> None:
     """The figure and all that is said about it."""
     if st.session_state.pop("hl_new_prompt", False):
-        st.rerun()  # the prompt above is not part of this fragment
+        state.rerun()  # the prompt above is not part of this fragment
     head, view, scale = controls(lens, source)
     off = state.off_heads(lens.topology)
     layer = _layer(lens, source, head, off)

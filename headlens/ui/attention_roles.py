@@ -47,7 +47,7 @@ def roles_progress(job: Job, polling: bool) -> None:
     elif job.status == "cancelled":
         st.caption("Finding the heads' roles was stopped.")
     if polling != job.running and not state.is_whole_page():
-        st.rerun()
+        state.rerun()
 
 
 def role_panel(lens: Lens, found: HeadRoles, head: Head) -> None:

@@ -103,7 +103,7 @@ def writing_progress(polling: bool) -> None:
     if job is not None:
         background.finished("attention_write", job.key)
     if polling != background.busy("attention_write") and not state.is_whole_page():
-        st.rerun()
+        state.rerun()
 
 
 def _written_field(lens: Lens) -> int:

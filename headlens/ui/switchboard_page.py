@@ -78,7 +78,7 @@ def _board(chosen: Chosen) -> None:
     st.session_state["hl_board_for"] = now
     told = st.session_state.get("hl_polling") or state.is_whole_page()
     if not told and st.session_state.get("hl_behind_for") != now:
-        st.rerun()  # the part below is not polling, so it has to be told
+        state.rerun()  # the part below is not polling, so it has to be told
 
 
 def _behind(chosen: Chosen, polling: bool) -> None:
@@ -97,7 +97,7 @@ def _behind(chosen: Chosen, polling: bool) -> None:
     st.session_state["hl_behind_for"] = now
     behind = polling != background.busy(*SECTIONS) or st.session_state.get("hl_board_for") != now
     if behind and not state.is_whole_page():
-        st.rerun()
+        state.rerun()
 
 
 @dataclass(frozen=True)
