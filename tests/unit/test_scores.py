@@ -61,7 +61,7 @@ def test_one_array_only_for_one_site() -> None:
         ({"reliability": 0.4999}, False, "(unstable)"),
         ({"reliability": None}, None, "at least 4 examples"),
         ({"reliability": None, "n": 0}, None, "No data"),
-        ({"reliability": 0.9, "no_signal": "one word"}, True, "No ranking: one word."),
+        ({"reliability": 0.9, "no_signal": "one word"}, None, "No ranking: one word."),
     ],
 )
 def test_words(more: dict[str, Any], stable: bool | None, said: str) -> None:
