@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
+BROWSER_TESTS ?= tests/browser
 PORT ?= 8501
 
 .DEFAULT_GOAL := help
@@ -27,7 +28,7 @@ run: setup  ## start the app (PORT=8501)
 
 test: setup  ## all tests; the browser ones where a Chromium is found (make browser gets one)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit tests/app
-	$(BIN)/python -m pytest tests/browser
+	$(BIN)/python -m pytest $(BROWSER_TESTS)
 
 test-fast: setup  ## unit tests only
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit
