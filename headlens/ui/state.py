@@ -225,7 +225,14 @@ def switch(topology: Topology, off: HeadSet) -> None:
     undo.append(get("off"))
     del undo[:-MAX_UNDO]
     st.session_state["hl_redo"] = []
+    _switched(text)
+
+
+def _switched(text: str) -> None:
+    """The address follows at once: a run may be overtaken by the next switch before it comes to its end."""
     put("off", text)
+    if "hl_url" in st.session_state:  # not before the session has read what the address says
+        publish_url()
 
 
 def can(step: str) -> bool:
@@ -238,7 +245,7 @@ def step(back: bool) -> None:
     take, give = ("hl_undo", "hl_redo") if back else ("hl_redo", "hl_undo")
     if st.session_state.get(take):
         st.session_state.setdefault(give, []).append(get("off"))
-        put("off", st.session_state[take].pop())
+        _switched(st.session_state[take].pop())
 
 
 def forget_switches() -> None:

@@ -203,8 +203,8 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def long_model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Folder of a GPT-2 with 20 layers of 12 heads, whose exact sweep takes long enough to be cancelled."""
-    return str(save_gpt2(tmp_path_factory.mktemp("browser-models") / "long-gpt2", layers=20, heads=12, seed=1))
+    """Folder of a GPT-2 with 40 layers of 12 heads, whose exact sweep takes long enough to be cancelled."""
+    return str(save_gpt2(tmp_path_factory.mktemp("browser-models") / "long-gpt2", layers=40, heads=12, seed=1))
 
 
 @pytest.fixture(scope="session")

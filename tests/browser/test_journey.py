@@ -135,7 +135,7 @@ def test_long_work_shows_progress_and_can_be_cancelled(server: AppServer, open_a
     app.expect_off("L3H4")
     app.page.get_by_role("button", name="Go on").click()
     expect(app.page.get_by_text(re.compile("^Stopped"))).to_have_count(0, timeout=SLOW)
-    expect(app.page.get_by_text(re.compile(r"^Exact in \d+ of 20 layers|heads change the loss"))).to_be_visible(
+    expect(app.page.get_by_text(re.compile(r"^Exact in \d+ of 40 layers|heads change the loss"))).to_be_visible(
         timeout=SLOW
     )
     app.expect_off("L3H4")
@@ -210,9 +210,13 @@ def test_a_killed_server_loses_nothing(
         app.expect_coloured()
         app.expect_still()
         app.head("L0H0").click()
-        expect(app.page.get_by_text("4 of 12 heads off", exact=True)).to_be_visible(timeout=SLOW)
+        expect(app.page.get_by_test_id("stSidebar").get_by_text("4 of 12 heads off", exact=True)).to_be_visible(
+            timeout=SLOW
+        )
         app.head("L0H0").click()
-        expect(app.page.get_by_text("3 of 12 heads off", exact=True)).to_be_visible(timeout=SLOW)
+        expect(app.page.get_by_test_id("stSidebar").get_by_text("3 of 12 heads off", exact=True)).to_be_visible(
+            timeout=SLOW
+        )
         app.expect_metric(expected["value"])
         app.page.context.close()
     finally:

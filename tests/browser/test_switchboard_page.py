@@ -72,13 +72,15 @@ def test_presets_undo_and_redo(server: AppServer, open_app: OpenApp, small_model
     app.expect_off()
     app.page.get_by_role("button", name="Redo").click()
     expect(pressed).to_have_count(2)
+    app.page.get_by_role("button", name="Invert").click()
+    expect(pressed).to_have_count(10)
     # A click right after a preset counts from the preset on.
     app.page.get_by_role("button", name="Lowest 20 %").click()
     expect(pressed).to_have_count(2)
     on = app.page.get_by_role("gridcell").get_by_role("button", pressed=False).first
     on.click()
     expect(pressed).to_have_count(3)
-    expect(app.page.get_by_text("3 of 12 heads off", exact=True)).to_be_visible()
+    expect(app.page.get_by_test_id("stSidebar").get_by_text("3 of 12 heads off", exact=True)).to_be_visible()
     app.page.go_back()
     expect(pressed).to_have_count(2)
 
