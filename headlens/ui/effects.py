@@ -46,7 +46,8 @@ def evaluate_live(chosen: Chosen, off: HeadSet) -> Evaluation:
 def metrics(chosen: Chosen, off: HeadSet) -> None:
     """Loss, perplexity, accuracy and drift on the live set, before and after; one sentence below."""
     try:
-        found = evaluate_live(chosen, off)
+        with cache.jobs().ahead():
+            found = evaluate_live(chosen, off)
     except HeadlensError as error:
         st.warning(words.plain(str(error)), icon=":material/info:")
         return

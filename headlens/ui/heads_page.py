@@ -192,7 +192,8 @@ def _effect(chosen: Chosen) -> None:
         return
     off = state.off_heads(chosen.lens.topology)
     text = chosen.lens.topology.format(off)
-    found = cache.live_result(chosen.lens.name, chosen.lens, chosen.lens.fingerprint, text, chosen.ablation)
+    with cache.jobs().ahead():
+        found = cache.live_result(chosen.lens.name, chosen.lens, chosen.lens.fingerprint, text, chosen.ablation)
     metrics: list[tuple[str, str, str | None]] = []
     loss, drift = found.measured.get("loss"), found.measured.get("drift")
     if loss is not None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,6 +21,9 @@ _logger = logging.getLogger(__name__)
 
 UNWATCHED_SECONDS = 15.0
 """A job that no page has looked at for so long stops; pages look every half second."""
+
+PATIENCE_SECONDS = 5.0
+"""Longest that a job stands aside, at each step, for what somebody waits for."""
 
 Status = Literal["running", "done", "cancelled", "failed"]
 
@@ -54,6 +58,7 @@ class Job:
     _stop: threading.Event = field(default_factory=threading.Event)
     _seen: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _clear: threading.Event | None = None
 
     @property
     def running(self) -> bool:
@@ -78,7 +83,7 @@ class Job:
         return any(now - seen < UNWATCHED_SECONDS for seen in self._seen.values())
 
     def progress(self, done: int, total: int) -> None:
-        """Called by the work.
+        """Called by the work; stands aside while somebody waits for an answer (see :meth:`Jobs.ahead`).
 
         Raises:
             Cancelled: somebody cancelled it, or nobody is looking any more.
@@ -90,6 +95,8 @@ class Job:
             watched = self._watched()
         if self._stop.is_set() or not watched:
             raise Cancelled
+        if self._clear is not None:
+            self._clear.wait(PATIENCE_SECONDS)
 
     def publish(self, partial: Any) -> None:
         """Called by the work: something worth showing already."""
@@ -120,6 +127,23 @@ class Jobs:
         self._jobs: dict[Hashable, Job] = {}
         self._lock = threading.Lock()
         self._keep = keep
+        self._ahead = 0
+        self._clear = threading.Event()
+        self._clear.set()
+
+    @contextmanager
+    def ahead(self) -> Iterator[None]:
+        """Inside, jobs stand aside at their next step: what a click asks for overtakes long work."""
+        with self._lock:
+            self._ahead += 1
+            self._clear.clear()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._ahead -= 1
+                if not self._ahead:
+                    self._clear.set()
 
     def get(self, key: Hashable) -> Job | None:
         """The job of that key, running or ended, if it is still kept."""
@@ -133,7 +157,7 @@ class Jobs:
                 job.look(viewer)
                 if not (job.running and job._stop.is_set()):
                     return job
-            job = Job(key, title)
+            job = Job(key, title, _clear=self._clear)
             job.look(viewer)
             self._jobs[key] = job
             self._forget()

@@ -133,3 +133,25 @@ def test_progress_raises_once_cancelled() -> None:
     job.leave("a")
     with pytest.raises(Cancelled):
         job.progress(2, 2)
+
+
+def test_jobs_stand_aside_while_somebody_waits() -> None:
+    jobs, steps = Jobs(), []
+
+    def work(job: Job) -> None:
+        for number in range(400):
+            job.progress(number, 400)
+            steps.append(number)
+            time.sleep(0.005)
+
+    job = jobs.start("long", "long", work, "me")
+    with jobs.ahead():
+        time.sleep(0.05)  # the step that was under way ends
+        before = len(steps)
+        with jobs.ahead():
+            time.sleep(0.1)
+        time.sleep(0.1)  # the inner one has gone, the outer still waits
+        assert len(steps) == before
+    time.sleep(0.2)
+    assert len(steps) > before
+    job.leave("me")
