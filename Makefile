@@ -28,7 +28,7 @@ run: setup  ## start the app (PORT=8501)
 
 test: setup  ## all tests; the browser ones where a Chromium is found (make browser gets one)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit tests/app
-	$(BIN)/python -m pytest $(BROWSER_TESTS)
+	$(BIN)/python -m pytest --reruns 1 $(BROWSER_TESTS)
 
 test-fast: setup  ## unit tests only
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit

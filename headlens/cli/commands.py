@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import headlens
-from headlens.cli import app, attention, data, evaluate, importance, inspect, methods, models
+from headlens.cli import app, attention, data, evaluate, importance, inspect, methods, models, roles
 
 
 def _version(asked: bool) -> None:
@@ -28,7 +28,7 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     root.callback(invoke_without_command=True)(_root)
-    for module in (models, methods, data, inspect, evaluate, importance, attention, app):
+    for module in (models, methods, data, inspect, evaluate, importance, attention, roles, app):
         root.command(module.NAME)(module.run)
     return typer.main.get_command(root)
 
