@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class Measured:
         baseline, value: ratio of sums; ``delta`` is value - baseline.
         baseline_sem, sem: standard errors over examples.
         delta_sem: standard error of the *paired* difference.
+        changes, weights: what the difference is made of, float64 ``[examples]`` each: ``delta`` is
+            ``changes.sum() / weights.sum()``. Kept so that two switches can be compared example by example.
     """
 
     baseline: float
@@ -37,6 +39,8 @@ class Measured:
     baseline_sem: float
     sem: float
     delta_sem: float
+    changes: np.ndarray | None = field(default=None, compare=False, repr=False)
+    weights: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     @property
     def delta(self) -> float:
@@ -178,4 +182,5 @@ def comparison(
 def _measured(before: np.ndarray, after: np.ndarray, weight: np.ndarray) -> Measured:
     (baseline, baseline_sem), (value, sem) = ratio(before, weight), ratio(after, weight)
     _, delta_sem = ratio(after - before, weight)
-    return Measured(*(float(x[0]) for x in (baseline, value, baseline_sem, sem, delta_sem)))
+    figures = (float(x[0]) for x in (baseline, value, baseline_sem, sem, delta_sem))
+    return Measured(*figures, changes=(after - before)[:, 0], weights=weight)

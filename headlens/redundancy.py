@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from headlens.errors import HeadlensError
+from headlens.metrics import ratio
 
 if TYPE_CHECKING:
     from headlens.evaluate import Measured
@@ -26,8 +29,8 @@ class Redundancy:
         heads: number of heads.
         sum, sum_sem: sum of the single effects and its standard error.
         joint, joint_sem: effect of all of them at once and its standard error.
-        difference, difference_sem: joint - sum. Standard errors are added in quadrature, as if the effects had been
-            measured on different examples; on the same ones they depend on each other, so it is an approximation.
+        difference, difference_sem: joint - sum. Errors are of the differences within each example, since all effects
+            are measured on the same ones.
         verdict: ``backup`` (joint > sum), ``overlap`` (joint < sum), ``additive`` (within 2 standard errors),
             ``one head`` (nothing to compare) or ``unknown`` (no standard errors).
         unit: of the effects.
@@ -59,14 +62,14 @@ class Redundancy:
                 "backup": f"{size} more than the sum, so they back each other up, and single scores hide what they do.",
                 "overlap": f"{size} less than the sum, so their damage overlaps: without one, another is missed less.",
                 "additive": f"the difference of {self.difference:+.3f} is within {ERRORS:.0f} standard errors "
-                f"({self.difference_sem:.3f}), so their effects add up.",
+                f"({self.difference_sem:.3f}), so on this much text they add up as far as can be seen.",
                 "unknown": f"a difference of {self.difference:+.3f} without an error bar, so nothing can be concluded.",
             }[self.verdict]
         )
 
 
 def joint_against_sum(
-    single: Mapping[Head, tuple[float, float]],
+    single: Mapping[Head, Measured],
     joint: Measured,
     *,
     higher_is_better: bool = False,
@@ -75,8 +78,8 @@ def joint_against_sum(
     """Compares the effect of a head set with the sum of the effects of its heads.
 
     Args:
-        single: (score, standard error) of each head of the set by exact ablation; positive means that it helps.
-        joint: the metric with all of them off at once, same metric, ablation and data.
+        single: the metric with only that head of the set off.
+        joint: the metric with all of them off at once; same metric, ablation and examples.
         higher_is_better: whether the metric is (accuracy); then the joint effect is the fall of the metric.
         unit: of the metric, for the sentence.
 
@@ -85,15 +88,23 @@ def joint_against_sum(
     """
     if not single:
         raise HeadlensError("no head is off, so there is nothing to add up; switch some off")
-    for head, (score, _) in single.items():
-        if not math.isfinite(score):
+    for head, one in single.items():
+        if not math.isfinite(one.delta):
             raise HeadlensError(f"{head.site}.{head.label} has no score; score every head of the set first")
-    total = math.fsum(score for score, _ in single.values())
-    total_sem = math.sqrt(math.fsum(sem**2 for _, sem in single.values()))
-    effect = -joint.delta if higher_is_better else joint.delta
-    difference, error = effect - total, math.hypot(total_sem, joint.delta_sem)
-    verdict = _verdict(len(single), difference, error)
-    return Redundancy(len(single), total, total_sem, effect, joint.delta_sem, difference, error, verdict, unit)
+    sign = -1.0 if higher_is_better else 1.0
+    total = sign * math.fsum(one.delta for one in single.values())
+    effect = sign * joint.delta
+    changes = [one.changes for one in (*single.values(), joint) if one.changes is not None]
+    total_sem = error = np.array(math.nan)
+    if joint.weights is not None and len(changes) == len(single) + 1:
+        added = np.sum(changes[:-1], axis=0)
+        _, total_sem = ratio(added, joint.weights)
+        _, error = ratio(changes[-1] - added, joint.weights)
+    difference = effect - total
+    verdict = _verdict(len(single), difference, float(error))
+    return Redundancy(
+        len(single), total, float(total_sem), effect, joint.delta_sem, difference, float(error), verdict, unit
+    )
 
 
 def _verdict(heads: int, difference: float, error: float) -> Verdict:

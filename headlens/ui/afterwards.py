@@ -104,8 +104,7 @@ def _sum_work(chosen: Chosen, off: HeadSet) -> Any:
 
         single = {}
         for done, head in enumerate(off):
-            main = effects.evaluate_live(chosen, Heads.of([head])).main
-            single[head] = (main.delta, main.delta_sem)
+            single[head] = effects.evaluate_live(chosen, Heads.of([head])).main
             job.progress(done + 1, len(off))
         unit = words.unit_of("ablation", chosen.metric, chosen.lens.task)
         return joint_against_sum(single, effects.evaluate_live(chosen, off).main, unit=unit)

@@ -87,7 +87,7 @@ def forwards_behind(layers: tuple[int, ...]) -> dict[int, Behind]:
         found = {}
         for number, layer in enumerate(layers):
             off = HeadSet.of([Head("self", each, 0) for each in layers[: number + 1]])
-            times = []
+            times, loss = [], float("nan")
             for _ in range(3):
                 begin = time.monotonic()
                 loss = live.evaluate(off, metric=METRICS["loss"]).main.value
