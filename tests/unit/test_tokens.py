@@ -99,7 +99,7 @@ BYTE_FALLBACK = _byte_fallback()
 def _package_folder(name: str) -> Path:
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
-        pytest.skip(f"{name} is not installed; see requirements-models.txt")
+        pytest.fail(f"{name} is not installed; `make setup` gets it from requirements-models.txt")
     return Path(spec.origin).parent
 
 
