@@ -6,9 +6,10 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 BROWSER_TESTS ?= tests/browser
 PORT ?= 8501
+MODELS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast browser check format bench clean
+.PHONY: help setup run test test-fast browser check format bench pruning-table zoo lab-bits lab-initial lab-language clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -47,6 +48,22 @@ format: setup  ## format and mend what can be mended
 
 bench: setup  ## measure the speed figures of benchmarks/README.md (about 10 minutes)
 	$(BIN)/python benchmarks/engine.py
+
+pruning-table: setup  ## measure how many heads can go and what that is worth (hours)
+	$(BIN)/python benchmarks/pruning_table.py
+
+zoo: setup  ## train the models of assets/models anew (hours; MODELS="zoo-gpt2 zoo-t5" for some)
+	$(BIN)/python -m headlens.zoo.sets
+	OMP_NUM_THREADS=1 $(BIN)/python -m headlens.zoo.train $(MODELS)
+
+lab-bits: setup  ## make assets/lab/bits.json anew: the lab's experiment, 12 seeds (hours)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/lab_bits.py
+
+lab-initial: setup  ## make assets/lab/initial.json anew: heads of the lab's models before and after training
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/lab_initial.py
+
+lab-language: setup  ## make assets/lab/language.json and sharing.json anew: the lab on small English (an hour)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/lab_language.py
 
 clean:  ## remove .venv and caches of this folder
 	rm -rf $(VENV) .pytest_cache .ruff_cache build dist *.egg-info

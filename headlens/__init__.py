@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headlens.errors import HeadlensError
     from headlens.heads import Head, HeadSet
     from headlens.lens import Lens, open_model
+    from headlens.models.plain import load
     from headlens.scores import HeadScores
 
 __version__ = "0.1.0"
@@ -22,10 +23,11 @@ _WHERE = {
     "HeadSet": "headlens.heads",
     "HeadlensError": "headlens.errors",
     "Lens": "headlens.lens",
+    "load": "headlens.models.plain",
     "open_model": "headlens.lens",
 }
 
-__all__ = ["Head", "HeadScores", "HeadSet", "HeadlensError", "Lens", "__version__", "open_model"]
+__all__ = ["Head", "HeadScores", "HeadSet", "HeadlensError", "Lens", "__version__", "load", "open_model"]
 
 
 def __getattr__(name: str) -> Any:

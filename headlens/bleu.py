@@ -67,7 +67,7 @@ def bleu(
     references = [example.target or "" for example in data.examples]
     runs = [HeadSet(), off] if len(off) else [HeadSet()]
     steps = _Steps(len(runs) * -(-len(references) // batch_size), on_progress)
-    outputs = [_generate(lens, data, heads, max_tokens, batch_size, steps) for heads in runs]
+    outputs = [generate(lens, data, heads, max_tokens, batch_size, steps) for heads in runs]
     scores = [corpus_bleu(texts, [references]).score for texts in outputs]
     return BleuResult(scores[0], scores[-1], tuple(outputs[0]), tuple(outputs[-1]))
 
@@ -84,10 +84,10 @@ class _Steps:
             self.on_progress(self.done, self.total)
 
 
-def _generate(
+def generate(
     lens: Lens, data: DataSet, off: HeadSet, max_tokens: int, batch_size: int, finished: Callable[[], None]
 ) -> list[str]:
-    """One output for each example, in order."""
+    """One greedy output for each example, in order, with ``off`` zero-ablated; calls ``finished`` after each batch."""
     model: Any = lens.model
     tokenizer: Any = lens.tokenizer
     limit = min(max_tokens, lens.max_positions or max_tokens)

@@ -150,7 +150,7 @@ def _at_out_proj(module: Any, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | 
     """Forward pre-hook of an output projection: hands out ``z``, then applies the layer's edit."""
     where: Where | None = module._headlens_where
     run = None if where is None else current(where.owner)
-    if where is None or run is None:
+    if where is None or run is None or where.heads == 0:
         return None
     key = (where.site, where.layer(run))
     edit = run.edits.get(key)

@@ -67,6 +67,7 @@ class Lens:
         self.tokenizer = loaded.tokenizer
         self.processor = loaded.processor
         self.source = loaded.source
+        self.path: Path | None = getattr(loaded, "path", None)
         adapter = family_of(self.model)
         self.family = adapter.name
         self.adapter = adapter

@@ -1,4 +1,4 @@
-"""Where HeadLens keeps its files: results and converted models in the user's cache, assets beside the package.
+"""Where HeadLens keeps its files: results in the user's cache, progress in the user's data, assets beside the package.
 
 Nothing here creates a folder; whoever writes first does.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from headlens.errors import StoreError
 
 CACHE_VARIABLE = "HEADLENS_CACHE"
+DATA_VARIABLE = "HEADLENS_DATA"
 
 
 def cache_dir() -> Path:
@@ -22,17 +23,30 @@ def cache_dir() -> Path:
     Raises:
         StoreError: ``HEADLENS_CACHE`` starts with the ``~name`` of a user this machine does not know.
     """
-    chosen = os.environ.get(CACHE_VARIABLE, "")
+    return _folder(CACHE_VARIABLE, "user_cache_path")
+
+
+def data_dir() -> Path:
+    """Folder for what cannot be computed again (how far somebody has learned), as an absolute path.
+
+    ``HEADLENS_DATA`` wins when it is set and not empty; else it is the platform's user data folder.
+
+    Raises:
+        StoreError: ``HEADLENS_DATA`` starts with the ``~name`` of a user this machine does not know.
+    """
+    return _folder(DATA_VARIABLE, "user_data_path")
+
+
+def _folder(variable: str, usual: str) -> Path:
+    chosen = os.environ.get(variable, "")
     if not chosen:
         import platformdirs
 
-        return platformdirs.user_cache_path("headlens")
+        return getattr(platformdirs, usual)("headlens")
     try:
         return Path(chosen).expanduser().absolute()
     except RuntimeError as error:
-        raise StoreError(
-            f"{CACHE_VARIABLE}={chosen}: no home folder is known for that user; give the full path"
-        ) from error
+        raise StoreError(f"{variable}={chosen}: no home folder is known for that user; give the full path") from error
 
 
 def store_dir() -> Path:

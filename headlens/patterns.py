@@ -89,7 +89,7 @@ def call_attention(module: Any, call: Callable[..., Any], args: tuple[Any, ...],
     """Runs an attention module; hands out its pattern where the current run asks for it."""
     where: Where | None = module._headlens_where
     run = None if where is None else current(where.owner)
-    if where is None or run is None or run.on_pattern is None:
+    if where is None or run is None or run.on_pattern is None or where.heads == 0:
         return call(module, *args, **kwargs)
     key = (where.site, where.layer(run))
     if not run.wants_pattern(key):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from headlens.metrics import Metric, readout, reference, sums
+from headlens.metrics import Metric, Sums, readout, reference, sums
 from headlens.prefix import Prefix
 from headlens.run import Edit, LayerKey, Run
 from headlens.switches import Ablation, Replacements, ZCollector, partners
@@ -107,6 +107,7 @@ class Sweep:
         )
         self._baseline: Baseline | None = None
         self._clean: dict[int, Tensor] = {}
+        self.scored: Callable[..., Sums] = lambda *of: sums(spec.metric, *of)  # values, batch, clean
         self._partner = partners(data, spec.seed) if spec.ablation == "resample" else None
 
     def key(self, **what: Any) -> str:
@@ -144,7 +145,7 @@ class Sweep:
             with torch.inference_mode():
                 values = readout(self.lens.forward(batch.inputs, Run()), self.lens.task)
                 clean = reference(values, batch) if self.spec.metric.needs_reference else None
-                found, denominator[rows] = sums(self.spec.metric, values, batch, clean)
+                found, denominator[rows] = self.scored(values, batch, clean)
             # A drift of all-on from itself is zero, not the rounding error of computing it.
             numerator[rows] = 0.0 if self.spec.metric.needs_reference else found
         self.seconds += time.perf_counter() - start
@@ -195,7 +196,7 @@ class Sweep:
                 run = Run(edits={place: Edit(off.to(self.lens.device), value)}, replay=prefix.replay(number, len(part)))
                 values = readout(self.lens.forward(rows.inputs, run), self.lens.task)
                 clean = self._clean_of(prefix, number, len(part)) if self.spec.metric.needs_reference else None
-                numerator, _ = sums(self.spec.metric, values, rows, clean)
+                numerator, _ = self.scored(values, rows, clean)
                 found[np.ix_(batch.indices, part)] = numerator.view(len(part), -1).T.numpy()
                 del values
                 self._report(len(part) * len(batch.indices))

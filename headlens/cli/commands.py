@@ -7,7 +7,26 @@ from typing import Annotated, Any
 import typer
 
 import headlens
-from headlens.cli import app, attention, data, evaluate, importance, inspect, methods, models, roles
+from headlens.cli import (
+    app,
+    attention,
+    benchmark,
+    claims,
+    curve,
+    data,
+    evaluate,
+    importance,
+    inspect,
+    lab,
+    methods,
+    models,
+    probes,
+    prune,
+    recover,
+    replicate,
+    report,
+    roles,
+)
 
 
 def _version(asked: bool) -> None:
@@ -28,7 +47,26 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     root.callback(invoke_without_command=True)(_root)
-    for module in (models, methods, data, inspect, evaluate, importance, attention, roles, app):
+    for module in (
+        models,
+        methods,
+        data,
+        inspect,
+        evaluate,
+        importance,
+        attention,
+        roles,
+        probes,
+        replicate,
+        curve,
+        prune,
+        benchmark,
+        recover,
+        report,
+        lab,
+        claims,
+        app,
+    ):
         root.command(module.NAME)(module.run)
     return typer.main.get_command(root)
 

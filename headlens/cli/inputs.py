@@ -69,8 +69,9 @@ def load(
 ) -> DataSet:
     """The examples that the options name; raises DataError."""
     from headlens.data.dataset import KINDS
-    from headlens.data.select import load_data
+    from headlens.data.select import default_for, load_data
 
     if lens.task not in KINDS:
         raise DataError(f"{lens.name} is a {lens.task} model, for which there is no data; use --method magnitude")
-    return load_data(spec, task=lens.task, split=split, default_split=default_split, limit=limit, seed=seed)
+    name = default_for(lens) if spec is None else spec
+    return load_data(name, task=lens.task, split=split, default_split=default_split, limit=limit, seed=seed)

@@ -56,7 +56,7 @@ def run(
     check_data(data)
     with computing() as reporter:
         from headlens.data.encode import encode
-        from headlens.roles import roles
+        from headlens.roles import DETECTORS, roles
         from headlens.scores import write_text
 
         reporter.phase(f"opening {model}")
@@ -64,7 +64,8 @@ def run(
         loaded = load(lens, data, split, limit, seed, default_split="score")
         examples = encode(lens, loaded, max_tokens=max_tokens, seed=seed)
         reporter.phase(f"roles of {model}")
-        found = roles(lens, examples, seed=seed, batch_size=batch_size or BATCH_SIZE, on_progress=reporter)
+        size = batch_size or BATCH_SIZE
+        found = roles(lens, examples, detectors=DETECTORS, seed=seed, batch_size=size, on_progress=reporter)
         reporter.phase(f"writing {target}")
         write_text(target, found.to_frame().to_csv(index=False))
     summary = summarise(found)
@@ -100,6 +101,7 @@ def summarise(found: RoleScores) -> list[dict[str, Any]]:
                 "passing": None if detector.threshold is None else len(found.passing(name)),
                 "best_head": label,
                 "best_score": None if best is None else scores[best],
+                "best_detail": None if best is None else found.detail(best, name) or None,
                 "source": detector.source,
             }
         )

@@ -25,7 +25,7 @@ class SetInfo:
         name: as on the command line.
         file: file in ``assets/data``.
         task: kind of its examples.
-        language: language code, two with a hyphen for translations, or a programming language.
+        language: language code, two with a hyphen for translations, a programming language, or empty for pictures.
         title: as shown.
         description: what is in it, in a sentence.
     """

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from headlens.data.encode import Encoded, EncodedData
     from headlens.lens import Lens
 
+OWN_SET = "headlens_data"
+"""Key of a model's config that names the built-in set that it is made for; ``save_pretrained`` keeps it."""
+
 LIVE_TOKENS = 256
 """Input tokens of the live set."""
 
@@ -57,6 +60,23 @@ def load_data(
         if split in ("score", "held-out"):
             data = split_file(data, split, seed)
     return data if limit is None else replace(data, examples=data.examples[:limit])
+
+
+def default_for(lens: Lens) -> str:
+    """Name of the set that a model is measured on unless told otherwise: the one it says that it is made for
+    (``headlens_data`` in its config, as the models of the zoo have it), else the default set of its task.
+
+    Raises:
+        DataError: as :func:`headlens.data.builtin.default_set`; also for a classifier of pictures that does not say so,
+            since its classes are not the answers of the built-in pictures.
+    """
+    own = getattr(lens.model.config, OWN_SET, None)
+    if any(entry.name == own and lens.task in entry.tasks for entry in index()):
+        return str(own)
+    if lens.task == "image-classification":
+        columns = COLUMNS["images"]
+        raise DataError(f"no built-in set has the classes of {lens.name}; pass a file with {columns}: --data FILE")
+    return default_set(lens.task)
 
 
 def split_file(data: DataSet, split: Split, seed: int) -> DataSet:
@@ -159,7 +179,7 @@ def live_set(lens: Lens, data: DataSet | None = None, *, tokens: int = LIVE_TOKE
     """
     from headlens.data.encode import EncodedData, encode
 
-    chosen = data or load_data(None, task=lens.task, default_split="held-out")
+    chosen = data or load_data(default_for(lens), task=lens.task, default_split="held-out")
     chosen = replace(chosen, examples=chosen.examples[:tokens])  # each has a token at least
     whole = encode(lens, chosen)
     kept: list[Encoded] = []

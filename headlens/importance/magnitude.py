@@ -53,7 +53,7 @@ class MagnitudeOVMethod(MagnitudeMethod):
     formula = "Frobenius norm of W_V^h W_O^h, h reading the value head of its group"
     source = "standard, no single origin; OV circuit: Elhage et al. 2021"
 
-    def norms(self, lens: Lens, place: Place, heads: tuple[int, ...]) -> np.ndarray:
+    def norms(self, lens: Lens, place: Place, heads: tuple[int, ...]) -> np.ndarray:  # noqa: ARG002 - the place says it
         """See the base class."""
         value = lens.adapter.value_weight(place)
         if value is None:
@@ -61,7 +61,7 @@ class MagnitudeOVMethod(MagnitudeMethod):
                 f"{self.name} does not apply: {lens.family} has no value matrix; use --method magnitude"
             )
         value, output = at_least_float32(value), at_least_float32(output_weight(place))  # [heads, d_head, d_model]
-        reads = torch.arange(len(heads)) * value.shape[0] // len(heads)
+        reads = torch.tensor(place.reads)
         # ||A B||_F^2 = tr(A^T A B B^T): d_head x d_head products instead of d_in x d_model ones.
         left = value.transpose(1, 2) @ value
         right = output @ output.transpose(1, 2)

@@ -19,6 +19,8 @@ from headlens.paths import asset_dir
 
 Source = Literal["package", "zoo", "hub", "local"]
 ABOUT = "about.json"
+CHECKPOINTS = "checkpoints"
+"""Folder inside a model of the zoo with copies from during its training, ``step-00500``; named ``zoo-gpt2@500``."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,22 @@ def entries() -> list[Entry]:
 
 
 def find(name: str) -> Entry | None:
-    """The entry called ``name`` (or by one of its hub ids); None when there is none."""
-    return next((entry for entry in entries() if name == entry.name or name in entry.hub_ids), None)
+    """The entry called ``name`` (or by one of its hub ids), also a checkpoint of the zoo; None when there is none."""
+    known = entries()
+    found = next((entry for entry in known if name == entry.name or name in entry.hub_ids), None)
+    return found or _checkpoint(name, known)
+
+
+def checkpoints(name: str) -> list[str]:
+    """Names of the copies that were kept while a model of the zoo was trained, such as ``zoo-gpt2@500``, in order."""
+    steps = [path.parent.name.removeprefix("step-") for path in zoo_folder(name).glob(f"{CHECKPOINTS}/step-*/{CONFIG}")]
+    return [f"{name}@{step}" for step in sorted(int(step) for step in steps if step.isdecimal())]
+
+
+def zoo_folder(name: str) -> Path:
+    """Folder of a model of the zoo, or of one of its checkpoints."""
+    model, _, step = name.partition("@")
+    return zoo_dir() / model / CHECKPOINTS / f"step-{int(step):05d}" if step else zoo_dir() / model
 
 
 def default_model() -> str:
@@ -155,10 +171,21 @@ def suggest(name: str) -> str:
     return f"{hint}Available without a network: {offline}, or a local folder"
 
 
+def _checkpoint(name: str, known: list[Entry]) -> Entry | None:
+    """Entry of ``MODEL@STEP``: that of the model under this name, if there is such a copy."""
+    model = name.partition("@")[0]
+    entry = next((entry for entry in known if entry.source == "zoo" and entry.name == model), None)
+    if entry is None or name not in checkpoints(model):
+        return None
+    note = f"A copy from during the training; {entry.name} is the trained model."
+    return replace(entry, name=name, title=f"{entry.title}, after {name.partition('@')[2]} steps", note=note)
+
+
 def _zoo_entry(folder: Path) -> Entry | None:
     """Entry of a folder in the zoo, from its config and weight header; None when it is not a whole model.
 
-    An optional ``about.json`` beside the config gives ``title`` and ``note``.
+    An optional ``about.json`` beside the config gives ``title`` and ``note``, and ``parameters`` where some that a
+    model has are not stored (Marian's fixed positions).
     """
     try:
         raw = read_json(folder / CONFIG)
@@ -181,7 +208,7 @@ def _zoo_entry(folder: Path) -> Entry | None:
         layers=layers,
         heads=heads,
         kv_heads=_first(raw, "num_key_value_heads") or heads,
-        parameters=parameters,
+        parameters=int(about.get("parameters", parameters)),
         available=True,
     )
 

@@ -5,6 +5,7 @@ Nothing here imports torch or transformers, so a list of models stays cheap.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from math import prod
 from pathlib import Path
@@ -169,6 +170,31 @@ def read_sidecar(folder: Path) -> dict[str, Any] | None:
     """
     path = folder / SIDECAR
     return read_json(path) if path.is_file() else None
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_files(folder: Path, sidecar: dict[str, Any]) -> None:
+    """Whether the files of a folder that HeadLens wrote are those that it wrote.
+
+    Raises:
+        ModelError: one is missing or was altered.
+    """
+    files = sidecar.get("files", {})
+    if not isinstance(files, dict) or any(Path(str(name)).name != name for name in files):
+        raise ModelError(f"{folder / SIDECAR} has a broken list of files; write the folder again")
+    for name, digest in files.items():
+        if not (folder / name).is_file():
+            raise ModelError(f"{folder} lacks {name}, which was written there; copy the whole folder again")
+        if file_hash(folder / name) != digest:
+            raise ModelError(
+                f"{folder / name} is not the file that was written there (its checksum differs): copy the folder "
+                f"again, or, if you changed it on purpose, remove {SIDECAR}"
+            )
 
 
 def has_tokenizer(folder: Path) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headlens.errors import ModelError
 from headlens.models import folders
 from headlens.models.catalogue import Source
+from headlens.models.labels import CONFIG_KEY, Labels, checked
 from headlens.models.locating import locate
 
 if TYPE_CHECKING:
@@ -51,13 +52,14 @@ class Loaded:
     sidecar: dict[str, Any] | None
 
 
-def load(name: str, *, device: str = "cpu", dtype: str | None = None) -> Loaded:
-    """Open a model.
+def load(name: str, *, device: str = "cpu", dtype: str | None = None, frozen: bool = True) -> Loaded:
+    """Open a model; one that was cut comes with the heads that are left.
 
     Args:
         name: catalogue name, local folder (or GGUF file), or hub id, tried in this order.
         device: ``cpu``, ``cuda``, ``cuda:1``, ``mps`` or ``auto`` (the fastest there is).
         dtype: one of :data:`DTYPES`; float32 by default, on a GPU the dtype that the model was saved in.
+        frozen: no parameter takes a gradient.
 
     Raises:
         ModelError: not found, not readable, of an unknown kind, damaged, incomplete, or too big for this machine.
@@ -70,24 +72,30 @@ def load(name: str, *, device: str = "cpu", dtype: str | None = None) -> Loaded:
     folders.check_config(raw, name)
     files = folders.weight_files(place.path)
     stored = folders.stored_parameters(files)
+    sidecar, labels = _what_was_cut(place.path, raw)
 
+    from headlens.models.cutting import cut_class, plain
     from headlens.models.sizes import check_fits, parameter_count, required_bytes
     from headlens.models.tasks import task_of
     from headlens.models.weights import read_pretrained_config, read_weights
 
     config = read_pretrained_config(place.path, raw)
     task, cls = task_of(config)
+    builder = cls if labels is None else cut_class(cls, labels, str(place.path))
     precision = _precision(dtype, device, config)
-    parameters = max(stored, parameter_count(config, cls))
+    parameters = max(stored, parameter_count(config, builder))
     check_fits(name, required_bytes(parameters, precision), device)
     tokenizer, processor = _open_readers(place.path, config, task, cls)
-    model, notes = read_weights(cls, config, place.path, precision, bool(raw.get("pruned_heads")))
+    model, notes = read_weights(builder, config, place.path, precision, bool(raw.get("pruned_heads")))
+    model = plain(model, cls)
+    notes = (*notes_of(labels), *notes)
     if architectures := config.architectures:
         notes += (f"saved as {architectures[0]}, opened as {cls.__name__}",) * (architectures[0] != cls.__name__)
     if tokenizer is not None and len(tokenizer) > getattr(config.get_text_config(), "vocab_size", len(tokenizer)):
         notes += ("the tokenizer has more entries than the model; texts that use the surplus ones cannot be run",)
+    model = model.to(device).eval()  # type: ignore[arg-type]  # pyright: .to of transformers
     return Loaded(
-        model=model.to(device).eval().requires_grad_(False),  # type: ignore[arg-type]  # pyright: .to of transformers
+        model=model.requires_grad_(False) if frozen else model,
         tokenizer=tokenizer,
         processor=processor,
         config=model.config,
@@ -97,8 +105,41 @@ def load(name: str, *, device: str = "cpu", dtype: str | None = None) -> Loaded:
         source=place.source,
         path=place.path,
         notes=place.notes + notes,
-        sidecar=folders.read_sidecar(place.path),
+        sidecar=sidecar,
     )
+
+
+def _what_was_cut(folder: Path, raw: dict[str, Any]) -> tuple[dict[str, Any] | None, Labels | None]:
+    """``headlens.json`` of a folder, and which heads its model has; None where nothing was cut.
+
+    A cut model that transformers alone has saved again has no ``headlens.json``: its config still names the heads.
+
+    Raises:
+        ModelError: a file is missing or altered, or the two places do not name the same heads.
+    """
+    sidecar = folders.read_sidecar(folder)
+    if sidecar is not None:
+        folders.check_files(folder, sidecar)
+    found = raw.get(CONFIG_KEY)
+    if found is None and (sidecar is None or "heads" not in sidecar):
+        return sidecar, None
+    labels = checked(found, str(folder / folders.CONFIG))
+    if sidecar is not None and sidecar.get("heads", labels) != labels:
+        raise ModelError(
+            f"{folder}: {folders.SIDECAR} and {folders.CONFIG} do not name the same heads; write the folder again"
+        )
+    return {**(sidecar or {}), "heads": labels}, labels
+
+
+def notes_of(labels: Labels | None) -> tuple[str, ...]:
+    """What users should know of a cut model."""
+    if labels is None:
+        return ()
+    layers = [layer for site in labels.values() for layer in site]
+    there, original = (sum(count) for count in zip(*((len(x["heads"]), x["original"]) for x in layers), strict=True))
+    if there == original:
+        return ()
+    return (f"a cut model: {there} of {original} heads are left, under the names that they had before",)
 
 
 def pick_device(device: str) -> str:

@@ -34,7 +34,7 @@ def locate(name: str) -> Located:
 
         return Located(open_packaged(name), entry.title, "package", (entry.note,))
     if entry is not None and entry.source == "zoo":
-        return Located(catalogue.zoo_dir() / name, entry.title, "zoo", (entry.note,) if entry.note else ())
+        return Located(catalogue.zoo_folder(name), entry.title, "zoo", (entry.note,) if entry.note else ())
     if _is_local(name, entry):
         return _locate_path(Path(name).expanduser())
     ids = _hub_ids(name, entry)

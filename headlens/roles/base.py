@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from headlens.metrics import double
 
@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-Input = Literal["text", "twice", "four times"]
-"""What a detector looks at: the given data, or random blocks of tokens that are repeated."""
+    from headlens.data.encode import Batch, EncodedData
+
+Input = Literal["text", "twice", "four times", "parsed", "needle"]
+"""What a detector looks at: the given data, random blocks of tokens that are repeated, stories whose parse is known, or
+long texts with a sentence in them that is asked for."""
 Need = Literal["same axis", "tokens", "both directions"]
 """``same axis``: queries and keys are positions of one text; ``tokens``: the ids at the keys; ``both directions``: not
 a causal layer."""
@@ -30,6 +33,53 @@ class Repeat:
 
 
 @dataclass(frozen=True)
+class Links:
+    """What a head that knows the parse of one text would look at, in words.
+
+    Attributes:
+        word_of: the word that each token belongs to, ``[tokens]``; -1 for tokens outside of words.
+        kind: kind of link of each question, int64 ``[questions]``.
+        query: the word that looks, int64 ``[questions]``.
+        targets: the words that it should look at, bool ``[questions, words]``.
+        baseline: whether the best fixed offset of the kind would be right, bool ``[questions]``.
+    """
+
+    word_of: Tensor
+    kind: Tensor
+    query: Tensor
+    targets: Tensor
+    baseline: Tensor
+
+
+@dataclass(frozen=True)
+class Needle:
+    """The sentence in a long text that the model says again.
+
+    Attributes:
+        queries: positions from which the model says a token of it, int64 ``[said]``.
+        keys: where that token stands in the sentence, bool ``[said, key]``.
+        length: tokens of the sentence that could be said.
+    """
+
+    queries: Tensor
+    keys: Tensor
+    length: int
+
+
+class Source(Protocol):
+    """Data that some detectors look at."""
+
+    @property
+    def data(self) -> EncodedData:
+        """The examples."""
+        ...
+
+    def seen(self, site: str, causal: bool, batch: Batch) -> dict[str, Any] | None:
+        """More fields of :class:`Seen` for a batch; None where the site does not see this data."""
+        ...
+
+
+@dataclass(frozen=True)
 class Seen:
     """What a detector gets: one layer's pattern in one batch.
 
@@ -39,6 +89,10 @@ class Seen:
         causal: whether a query sees only keys at or before its own position.
         separators, punctuation: keys that hold such a token, bool ``[rows, key]``; None without tokens.
         repeat: how the tokens repeat; None for ordinary data.
+        frequency: how often the token at each key comes in the data, int64 ``[rows, key]``; None without tokens.
+        special: keys that hold a special token or padding, bool ``[rows, key]``; None without tokens.
+        links: what the parse of each row says; None for other data.
+        needles: what each row says again; None for other data.
     """
 
     pattern: Tensor
@@ -48,6 +102,10 @@ class Seen:
     separators: Tensor | None = None
     punctuation: Tensor | None = None
     repeat: Repeat | None = None
+    frequency: Tensor | None = None
+    special: Tensor | None = None
+    links: tuple[Links, ...] | None = None
+    needles: tuple[Needle, ...] | None = None
 
     def diagonal(self, offset: int) -> Tensor:
         """``A[i, i + offset]`` of the queries that have such a key, ``[rows, heads, those queries]``."""
@@ -73,6 +131,8 @@ class Detector(ABC):
         needs: see :data:`Need`.
         general: other roles go first when a head gets its label.
         bins: how many sums are kept for each head.
+        least: with fewer positions in all examples together there is no score.
+        costly: it needs long texts of its own, so it is computed only when it is asked for.
     """
 
     name: ClassVar[str]
@@ -86,6 +146,8 @@ class Detector(ABC):
     needs: ClassVar[tuple[Need, ...]] = ("same axis",)
     general: ClassVar[bool] = False
     bins: ClassVar[int] = 1
+    least: ClassVar[int] = 1
+    costly: ClassVar[bool] = False
 
     @abstractmethod
     def tally(self, seen: Seen) -> Tally:
@@ -94,6 +156,10 @@ class Detector(ABC):
     def score(self, sums: np.ndarray, count: np.ndarray) -> np.ndarray:
         """Scores ``[...]`` from sums ``[..., bins]`` and counts ``[...]``; NaN where nothing was counted."""
         return sums[..., 0] / count
+
+    def detail(self, sums: np.ndarray) -> np.ndarray | None:  # noqa: ARG002
+        """In words what each head does best, from sums ``[..., bins]``; None where the score says it all."""
+        return None
 
     def describe(self) -> dict[str, object]:
         """Name, title, formula, threshold and sources, JSON-ready."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from headlens.data.batch import Encoded, EncodedData
 from headlens.roles.base import Repeat
 
 if TYPE_CHECKING:
+    from headlens.data.batch import Batch
     from headlens.lens import Lens
 
 EXAMPLES = 10
@@ -32,6 +33,10 @@ class Blocks:
         """How the tokens of a site repeat."""
         return self.repeat["decoder" if site in ("dec", "cross") else "encoder"]
 
+    def seen(self, site: str, causal: bool, batch: Batch) -> dict[str, Any] | None:  # noqa: ARG002
+        """See :class:`headlens.roles.base.Source`."""
+        return {"repeat": self.of(site)}
+
 
 def repeated_blocks(lens: Lens, block: int, times: int, *, seed: int) -> Blocks | None:
     """Ten examples, each a block of ``block`` different random tokens, ``times`` times.
@@ -41,14 +46,12 @@ def repeated_blocks(lens: Lens, block: int, times: int, *, seed: int) -> Blocks 
     """
     if not lens.accepts("input_ids") or lens.vocabulary < 4:
         return None
-    special = set(getattr(lens.tokenizer, "all_special_ids", []))
-    low, high = int(EDGE * lens.vocabulary), lens.vocabulary - int(EDGE * lens.vocabulary)
-    ordinary = np.array([i for i in range(low, high) if i not in special], dtype=np.int64)
+    ordinary = ordinary_ids(lens)
     longest = lens.max_positions or block * times + 1
     block = min(block, (longest - 1) // times, len(ordinary))
     if block < 2:
         return None
-    front = _front(lens)
+    front = front_ids(lens)
     rng = np.random.default_rng(seed)
     examples = []
     for _ in range(EXAMPLES):
@@ -63,9 +66,25 @@ def repeated_blocks(lens: Lens, block: int, times: int, *, seed: int) -> Blocks 
     return Blocks(EncodedData("random blocks", "all", tuple(examples), 0, lens.device), repeat)
 
 
-def _front(lens: Lens) -> list[int]:
+def ordinary_ids(lens: Lens) -> np.ndarray:
+    """Ids from which random tokens are drawn: neither special nor at the edges of the vocabulary, int64 ``[ids]``."""
+    special = set(getattr(lens.tokenizer, "all_special_ids", []))
+    low, high = int(EDGE * lens.vocabulary), lens.vocabulary - int(EDGE * lens.vocabulary)
+    return np.array([i for i in range(low, high) if i not in special], dtype=np.int64)
+
+
+def front_ids(lens: Lens) -> list[int]:
     """The token that a text begins with, if the tokenizer knows one."""
-    for name in ("bos_token_id", "cls_token_id"):
+    return _first_known(lens, "bos_token_id", "cls_token_id")
+
+
+def end_ids(lens: Lens) -> list[int]:
+    """The token that a text ends with, if the tokenizer knows one."""
+    return _first_known(lens, "sep_token_id", "eos_token_id")
+
+
+def _first_known(lens: Lens, *names: str) -> list[int]:
+    for name in names:
         found = getattr(lens.tokenizer, name, None)
         if found is not None:
             return [int(found)]

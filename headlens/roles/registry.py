@@ -8,7 +8,10 @@ from types import MappingProxyType
 from headlens.roles.base import Detector
 from headlens.roles.content import Broad, Punctuation, Separator
 from headlens.roles.position import Distance, FirstToken, NextToken, Positional, PreviousToken, SelfToken
+from headlens.roles.rare import RareWord
 from headlens.roles.repeats import DuplicateToken, Induction, PrefixMatching
+from headlens.roles.retrieval import Retrieval
+from headlens.roles.syntactic import Syntactic
 
 
 def _registry(*detectors: Detector) -> Mapping[str, Detector]:
@@ -30,6 +33,9 @@ DETECTORS: Mapping[str, Detector] = _registry(
     PrefixMatching(),
     Separator(),
     Punctuation(),
+    Syntactic(),
+    RareWord(),
+    Retrieval(),
     Broad(),
     Positional(),
     Distance(),

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from headlens.errors import HeadlensError
 from headlens.heads import Head
-from headlens.roles.base import Detector, Input, Seen
-from headlens.roles.blocks import Blocks, repeated_blocks
+from headlens.roles.base import Detector, Input, Source
+from headlens.roles.blocks import repeated_blocks
+from headlens.roles.frequency import token_counts
+from headlens.roles.needles import needle_texts
+from headlens.roles.parses import parsed_stories
+from headlens.roles.rare import RareWord
 from headlens.roles.registry import DETECTORS
+from headlens.roles.tallies import Tallies, TextSource
 from headlens.run import Run
-from headlens.tokens import readable_tokens
 
 if TYPE_CHECKING:
     import pandas as pd
-    from torch import Tensor
 
-    from headlens.data.encode import Batch, EncodedData
-    from headlens.heads import LayerShape, Topology
+    from headlens.data.encode import EncodedData
+    from headlens.heads import Topology
     from headlens.lens import Lens
 
 
@@ -36,13 +39,15 @@ class RoleScores:
             site for which a role makes no sense has no entry.
         examples: by role and site, index of the example in which the role shows best, int ``[layer, head]``; -1 for
             none. It counts the given data, or the random blocks for roles that look at those.
-        seed: drew the random blocks.
+        seed: drew the random blocks and the stories.
+        details: by role and site, in words what each head does best, str ``[layer, head]``; only for some roles.
     """
 
     topology: Topology
     scores: Mapping[str, Mapping[str, np.ndarray]]
     examples: Mapping[str, Mapping[str, np.ndarray]]
     seed: int
+    details: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
     def of(self, head: Head) -> dict[str, float]:
         """Scores of one head by role, without those that could not be measured."""
@@ -52,6 +57,11 @@ class RoleScores:
             if head.site in by_site
         }
         return {role: float(score) for role, score in found.items() if np.isfinite(score)}
+
+    def detail(self, head: Head, role: str) -> str:
+        """What exactly a head does that has a role, in words; empty where the role says it all."""
+        found = self.details.get(role, {}).get(head.site)
+        return "" if found is None else str(found[head.layer, head.head] or "")
 
     def label(self, head: Head) -> str | None:
         """The role that suits a head best, of those whose threshold it passes; None when it passes none.
@@ -95,6 +105,7 @@ def roles(
     lens: Lens,
     data: EncodedData | None,
     *,
+    detectors: Collection[str] | None = None,
     seed: int = 0,
     batch_size: int = 8,
     on_progress: Callable[[int, int], None] | None = None,
@@ -104,19 +115,24 @@ def roles(
     Args:
         lens: the model.
         data: tokenised examples for the roles that show on ordinary text; None leaves those out.
-        seed: draws the random blocks of the copying roles.
+        detectors: names of the roles that are wanted (``DETECTORS`` takes all); None leaves out the costly ones.
+        seed: draws the random blocks of the copying roles, the parsed stories, and the long texts.
         batch_size: examples a forward pass.
         on_progress: called with (done, total) batches; may raise to cancel.
+
+    Raises:
+        HeadlensError: an unknown role.
     """
-    text = lens.accepts("input_ids")
-    sources: dict[Input, tuple[EncodedData, Blocks | None]] = {} if data is None else {"text": (data, None)}
-    sizes: tuple[tuple[Input, int, int], ...] = (("twice", 50, 2), ("four times", 25, 4))
-    for name, block, times in sizes:
-        blocks = repeated_blocks(lens, block, times, seed=seed) if text else None
-        if blocks is not None:
-            sources[name] = (blocks.data, blocks)
-    work = [(name, batch) for name, (examples, _) in sources.items() for batch in examples.batches(batch_size)]
-    tallies = {name: _Tallies(lens, name, examples, blocks, text) for name, (examples, blocks) in sources.items()}
+    if unknown := {*(detectors or ())} - {*DETECTORS}:
+        raise HeadlensError(f"unknown role {min(unknown)!r}; choose from {', '.join(DETECTORS)}")
+    chosen = [name for name, each in DETECTORS.items() if not each.costly] if detectors is None else detectors
+    wanted = [detector for name, detector in DETECTORS.items() if name in chosen]
+    sources = _sources(lens, data, wanted, seed)
+    work = [(name, batch) for name, source in sources.items() for batch in source.data.batches(batch_size)]
+    tallies = {
+        name: Tallies(lens, [detector for detector in wanted if detector.looks_at == name], source)
+        for name, source in sources.items()
+    }
     for done, (name, batch) in enumerate(work):
         tallies[name].batch = batch
         with torch.inference_mode():
@@ -125,103 +141,28 @@ def roles(
             on_progress(done + 1, len(work))
     scores: dict[str, dict[str, np.ndarray]] = {}
     examples_of: dict[str, dict[str, np.ndarray]] = {}
-    for detector in DETECTORS.values():
+    details: dict[str, dict[str, np.ndarray]] = {}
+    for detector in wanted:
         found = tallies[detector.looks_at].results(detector) if detector.looks_at in tallies else {}
         if found:
-            scores[detector.name] = {site: score for site, (score, _) in found.items()}
-            examples_of[detector.name] = {site: example for site, (_, example) in found.items()}
-    return RoleScores(lens.topology, scores, examples_of, seed)
+            scores[detector.name] = {site: result.score for site, result in found.items()}
+            examples_of[detector.name] = {site: result.example for site, result in found.items()}
+            words = {site: result.detail for site, result in found.items() if result.detail is not None}
+            details |= {detector.name: words} if words else {}
+    return RoleScores(lens.topology, scores, examples_of, seed, details)
 
 
-class _Tallies:
-    """Receives patterns layer by layer and adds up what the detectors count in each example."""
-
-    def __init__(self, lens: Lens, looks_at: Input, data: EncodedData, blocks: Blocks | None, text: bool) -> None:
-        self.lens, self.data, self.blocks, self.text = lens, data, blocks, text
-        self.detectors = [detector for detector in DETECTORS.values() if detector.looks_at == looks_at]
-        self.batch: Batch | None = None
-        self.kinds = _Kinds(lens.tokenizer)
-        self.sums: dict[tuple[str, str], np.ndarray] = {}  # (role, site): [examples, layer, head, bins]
-        self.counts: dict[tuple[str, str], np.ndarray] = {}  # [examples, layer]
-
-    def __call__(self, site: str, layer: int, pattern: Tensor) -> None:
-        shape = self.lens.topology.site(site).layers[layer]
-        wanted = [detector for detector in self.detectors if self._makes_sense(detector, site, shape)]
-        if not wanted or not shape.heads:
-            return
-        assert self.batch is not None
-        seen = self._seen(site, shape, pattern, self.batch)
-        rows = list(self.batch.indices)
-        for detector in wanted:
-            sums, counts = self._arrays(detector, site)
-            found, count = detector.tally(seen)
-            sums[np.ix_(rows, [layer], list(shape.heads))] = found.cpu().numpy()[:, None]
-            counts[rows, layer] = count.cpu().numpy()
-
-    def _makes_sense(self, detector: Detector, site: str, shape: LayerShape) -> bool:
-        text = self.text and site != "vision"
-        met = {
-            "same axis": text and site != "cross",
-            "tokens": text and self.lens.tokenizer is not None,
-            "both directions": not shape.causal,
-        }
-        return all(met[need] for need in detector.needs) and (detector.looks_at == "text" or met["same axis"])
-
-    def _arrays(self, detector: Detector, site: str) -> tuple[np.ndarray, np.ndarray]:
-        key = (detector.name, site)
-        if key not in self.sums:
-            shape = self.lens.topology.site(site)
-            size = (len(self.data), len(shape.layers))
-            self.sums[key] = np.full((*size, shape.width(), detector.bins), np.nan)
-            self.counts[key] = np.zeros(size)
-        return self.sums[key], self.counts[key]
-
-    def _seen(self, site: str, shape: LayerShape, pattern: Tensor, batch: Batch) -> Seen:
-        key_site = "enc" if site == "cross" else site
-        queries, keys = (batch.positions(s, n) for s, n in ((site, pattern.shape[-2]), (key_site, pattern.shape[-1])))
-        ids = batch.inputs.get("decoder_input_ids" if key_site == "dec" else "input_ids")
-        causal = shape.causal and site != "cross"
-        if ids is None or self.lens.tokenizer is None or ids.shape[1] != pattern.shape[-1]:
-            separators = punctuation = torch.zeros_like(keys)
-        else:
-            separators, punctuation = (mask & keys for mask in self.kinds.of(ids))
-            separators[:, 0] = False
-        repeat = None if self.blocks is None else self.blocks.of(site)
-        return Seen(pattern, queries, keys, causal, separators, punctuation, repeat)
-
-    def results(self, detector: Detector) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """By site the score ``[layer, head]`` and the example that shows it best ``[layer, head]``."""
-        found = {}
-        for (name, site), sums in self.sums.items():
-            if name != detector.name:
-                continue
-            counts = self.counts[name, site]
-            with np.errstate(invalid="ignore", divide="ignore"):
-                score = detector.score(sums.sum(0), counts.sum(0)[:, None])
-                each = detector.score(sums, counts[:, :, None])
-            known = np.where(np.isfinite(each), each, -np.inf)
-            best = np.where(np.isfinite(known).any(0), known.argmax(0), -1)
-            found[site] = (np.where(np.isfinite(score), score, np.nan), best)
-        return found
-
-
-class _Kinds:
-    """Which token ids are special and which are punctuation; each id is looked up once."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
-        # Special to the tokenizer, but they stand for ordinary words.
-        self.hidden: set[Any] = {getattr(tokenizer, name, None) for name in ("mask_token_id", "unk_token_id")}
-        self.known: dict[int, tuple[bool, bool]] = {}
-
-    def of(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Two masks of the shape of ``ids``: special tokens, and tokens of punctuation only."""
-        present: list[int] = ids.unique().tolist()
-        for number in (i for i in present if i not in self.known):
-            label = readable_tokens(self.tokenizer, [number])[0]
-            text = label.surface.strip()
-            mark = bool(text) and all(unicodedata.category(char).startswith("P") for char in text)
-            self.known[number] = (label.is_special and number not in self.hidden, mark and not label.is_special)
-        found = [[self.known[number] for number in row] for row in ids.tolist()]
-        both = torch.tensor(found, dtype=torch.bool, device=ids.device)
-        return both[..., 0], both[..., 1]
+def _sources(lens: Lens, data: EncodedData | None, wanted: Sequence[Detector], seed: int) -> dict[Input, Source]:
+    """What there is for the model to look at, of what is wanted."""
+    found: dict[Input, Source | None] = {}
+    inputs = {detector.looks_at for detector in wanted}
+    if data is not None and "text" in inputs:
+        counts = token_counts(lens, data) if any(isinstance(detector, RareWord) for detector in wanted) else None
+        found["text"] = TextSource(data, counts)
+    if lens.accepts("input_ids"):
+        sizes: tuple[tuple[Input, int, int], ...] = (("twice", 50, 2), ("four times", 25, 4))
+        for name, block, times in sizes:
+            found[name] = repeated_blocks(lens, block, times, seed=seed) if name in inputs else None
+        found["parsed"] = parsed_stories(lens, seed=seed) if "parsed" in inputs else None
+        found["needle"] = needle_texts(lens, seed=seed) if "needle" in inputs else None
+    return {name: source for name, source in found.items() if source is not None}

@@ -12,6 +12,7 @@ from headlens.ui import cache, state, words
 from headlens.ui.own_data import own_data
 
 if TYPE_CHECKING:
+    from headlens.data.builtin import SetInfo
     from headlens.data.dataset import DataSet
     from headlens.data.encode import EncodedData
     from headlens.lens import Lens
@@ -98,9 +99,14 @@ def _select(name: str, label: str, lines: dict[str, str], titles: dict[str, str]
 
 def _data_picker(lens: Lens) -> EncodedData | None:
     from headlens.data.builtin import index
-    from headlens.data.dataset import KINDS
+    from headlens.data.select import default_for
 
-    sets = {entry.name: entry for entry in index() if entry.task in KINDS.get(lens.task, ())}
+    sets = {entry.name: entry for entry in index() if lens.task in entry.tasks}
+    try:  # the model's own set first
+        first = default_for(lens)
+        sets = {first: sets[first], **sets}
+    except HeadlensError:  # no built-in set suits this model
+        sets = {}
     options = [*sets, state.OWN_DATA]
     current = state.get("data")
     if current not in options:
@@ -111,7 +117,7 @@ def _data_picker(lens: Lens) -> EncodedData | None:
         "Measured on",
         options,
         key="_data",
-        format_func=lambda name: f"{sets[name].title} ({sets[name].language})" if name in sets else "Your own text",
+        format_func=lambda name: _set_title(sets[name]) if name in sets else "Your own text",
         on_change=lambda: state.put("data", st.session_state["_data"]),
     )
     try:
@@ -128,6 +134,10 @@ def _data_picker(lens: Lens) -> EncodedData | None:
     fallback = next(iter(sets))
     st.caption(f"Until there is a text of yours, figures are measured on {sets[fallback].title}.")
     return encode_for(lens, _built_in(lens, fallback))
+
+
+def _set_title(entry: SetInfo) -> str:
+    return f"{entry.title} ({entry.language})" if entry.language else entry.title
 
 
 def _built_in(lens: Lens, name: str) -> DataSet:

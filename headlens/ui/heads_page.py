@@ -26,8 +26,6 @@ POLL_SECONDS = 0.5
 FIGURE_SECONDS = 2.0
 GRID_HEIGHT = 560
 _STYLE = """<style>
-.stMainBlockContainer { padding: 2.6rem 2.2rem 3rem; }
-.stMainBlockContainer h1 { font-size: 1.7rem; padding: 0; }
 .hl-scores { border-collapse: collapse; font-size: 0.82rem; width: 100%; font-variant-numeric: tabular-nums; }
 .hl-scores :is(th, td) { padding: 0.2rem 0.5rem 0.2rem 0; text-align: left; font-weight: 400; vertical-align: top; }
 .hl-scores :is(td, thead th) { white-space: nowrap; }
@@ -35,7 +33,6 @@ _STYLE = """<style>
 .hl-scores tbody tr { border-top: 1px solid color-mix(in srgb, currentColor 16%, transparent); }
 .hl-scores .hl-mine :is(th, td) { font-weight: 650; }
 .hl-picture { image-rendering: pixelated; max-width: 100%; height: auto; border-radius: 3px; }
-@media (max-width: 640px) { .stMainBlockContainer { padding: 4rem 0.8rem 2rem; } }
 </style>"""
 
 DIRECTION = {

@@ -82,6 +82,10 @@ class Job:
         now = time.monotonic()
         return any(now - seen < UNWATCHED_SECONDS for seen in self._seen.values())
 
+    def phase(self, title: str) -> None:
+        """Called by the work: another part begins, with a progress of its own."""
+        self.title, self.done, self.total, self._first_progress = title, 0, 0, None
+
     def progress(self, done: int, total: int) -> None:
         """Called by the work; stands aside while somebody waits for an answer (see :meth:`Jobs.ahead`).
 

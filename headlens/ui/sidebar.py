@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from headlens.errors import HeadlensError
-from headlens.ui import cache, state, words
+from headlens.ui import cache, presenter, state, words
 from headlens.ui.choices import Chosen, choices, encode_for
 
 if TYPE_CHECKING:
@@ -20,10 +20,15 @@ PAGES = (
     ("app.py", "Heads", ":material/grid_view:"),
     ("pages/attention.py", "Attention", ":material/visibility:"),
     ("pages/switchboard.py", "Switchboard", ":material/toggle_on:"),
+    ("pages/prune.py", "Prune", ":material/content_cut:"),
+    ("pages/lab.py", "Lab", ":material/science:"),
+    ("pages/claims.py", "Claims", ":material/fact_check:"),
+    ("pages/interview.py", "Interview", ":material/school:"),
 )
 _STYLE = """<style>
 .stMainBlockContainer { padding: 2.6rem 2.2rem 3rem; }
 .stMainBlockContainer h1 { font-size: 1.7rem; padding: 0 0 0.4rem; }
+.stMainBlockContainer h2 { font-size: 1.35rem; padding: 0.6rem 0 0.3rem; }
 .stMainBlockContainer h3 { font-size: 1.15rem; padding: 0 0 0.3rem; }
 @media (max-width: 640px) { .stMainBlockContainer { padding: 4.4rem 0.8rem 2rem; } }
 </style>"""
@@ -50,10 +55,15 @@ def sidebar_with_lens(page: str) -> Opened | None:
     state.whole_page(True)
     state.adopt_url(page)
     st.html(_STYLE)
+    if presenter.step():
+        presenter.show()
+        state.publish_url()
+        st.stop()
     with st.sidebar:
         st.markdown("**HeadLens** · which heads matter?")
         for path, title, icon in PAGES:
             st.page_link(path, label=title, icon=icon)
+        st.button("Present", key="present", icon=":material/slideshow:", type="tertiary", on_click=presenter.start)
         name = _model_picker()
     lens = _open(name)
     if lens is None:

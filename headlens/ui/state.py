@@ -96,6 +96,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("ablation", lambda: "zero", _one_of(lambda: ["zero", "mean", "resample"])),
     Parameter("unit", lambda: "head", _one_of(lambda: ["head", "kv"])),
     Parameter("off", lambda: "none", lambda value: value[:MAX_VALUE]),
+    Parameter("present", lambda: "", _one_of(lambda: ["1", "2", "3", "4", "5"])),
 )
 _BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
 
@@ -169,6 +170,8 @@ def publish_url() -> None:
         del wanted["off"]
     if wanted["data"] in ("", OWN_DATA):
         del wanted["data"]
+    if not wanted["present"]:
+        del wanted["present"]
     if st.query_params.to_dict() != wanted:
         st.query_params.from_dict(wanted)
     st.session_state["hl_url"] = wanted

@@ -97,6 +97,11 @@ def next_sentence(found: NextTokens) -> str:
     )
 
 
+def shortened(text: str, length: int) -> str:
+    """At most ``length`` characters; what is left out is shown as an ellipsis."""
+    return text if len(text) <= length else text[: length - 1].rstrip(" ,") + "…"
+
+
 def plain(text: str) -> str:
     """The text as markdown shows it literally: a user's text never becomes markup."""
     special = "\\`*_{}[]()#+-.!|<>~$:&"

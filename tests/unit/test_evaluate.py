@@ -6,7 +6,6 @@ import json
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from headlens.errors import Cancelled
@@ -117,7 +116,11 @@ def test_batch_size_order_and_padding_change_nothing(kind: str) -> None:
             evaluate(lens, mixed, off, metric=metric, ablation=ablation, batch_size=5).measured,
         ):
             for name, measured in one.items():
-                np.testing.assert_allclose(list(vars(other[name]).values()), list(vars(measured).values()), atol=1e-10)
+                for figure in ("baseline", "value", "baseline_sem", "sem", "delta_sem"):
+                    assert getattr(other[name], figure) == pytest.approx(getattr(measured, figure), abs=1e-10)
+                assert measured.changes is not None
+                assert measured.weights is not None
+                assert measured.delta == pytest.approx(measured.changes.sum() / measured.weights.sum(), abs=1e-10)
 
 
 def test_a_broken_model_gives_null_and_not_a_broken_file() -> None:

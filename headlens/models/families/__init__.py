@@ -12,7 +12,7 @@ from headlens.models.families.deepseek import DeepSeek
 from headlens.models.families.gpt2 import GPT2
 from headlens.models.families.gpt_neo import GPTNeo
 from headlens.models.families.interleaved import Bloom, Falcon, GPTNeoX
-from headlens.models.families.llama import Llama, Phi, Phi3
+from headlens.models.families.llama import Llama, Olmo2, Phi, Phi3
 from headlens.models.families.opt import OPT
 from headlens.models.families.t5 import T5
 from headlens.models.families.vision import Clip, ClipTower, DeiT, Dinov2, ViT
@@ -28,6 +28,7 @@ FAMILIES: tuple[Family, ...] = (
     Bloom(),
     Falcon(),
     Llama(),
+    Olmo2(),
     Phi(),
     Phi3(),
     DeepSeek(),

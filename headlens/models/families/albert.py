@@ -21,7 +21,8 @@ class Albert(Family):
     model_types = ("albert",)
     stacks = (StackSpec("self", "encoder", (SiteSpec("self", "attention", "attention.dense"),)),)
     note = (
-        "Layers share their weights: a switch acts on one call of the shared layer, and cutting a head is not possible."
+        "Layers share their weights: a switch acts on one call of the shared layer, and a head can be cut out only of "
+        "all layers that share it."
     )
 
     def blocks(self, root: nn.Module, stack: StackSpec) -> Sequence[nn.Module]:

@@ -8,94 +8,29 @@ so a cut model with ragged layers needs nothing special.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import torch
 
 from headlens.errors import ModelError
+from headlens.models.families.cut_modules import MARKS, NoHeads, OwnPairs, become, empty
+from headlens.models.families.kept import (
+    Kept,
+    Slice,
+    apply_slices,
+    features,
+    input_slice,
+    output_slices,
+    set_numbers,
+)
+from headlens.models.families.places import Place, SitePlaces, SiteSpec, StackSpec, has, output_weight, submodule
+from headlens.models.families.projections import Columns, in_features, in_out, interleaved, out_features, thirds
 
 if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
-
-
-@dataclass(frozen=True)
-class Place:
-    """One attention layer of one site: the modules around its heads.
-
-    Attributes:
-        block: transformer block; whole blocks are skipped when a prefix is reused.
-        attention: module that computes the attention weights.
-        out_proj: output projection; its input is the heads' ``z`` side by side, ``[batch, query, heads * d_head]``.
-        heads: query heads that are present.
-        kv_heads: key/value heads that are present.
-        d_head: width of one head's ``z``.
-        causal: a query sees only keys at or before its own position.
-    """
-
-    block: nn.Module
-    attention: nn.Module
-    out_proj: nn.Module
-    heads: int
-    kv_heads: int
-    d_head: int
-    causal: bool
-
-
-@dataclass(frozen=True)
-class SitePlaces:
-    """One site: its name, the stack of blocks it lives in, and its layers in call order."""
-
-    name: str
-    stack: str
-    layers: tuple[Place, ...]
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What each head owns of a projection's output: ``index`` ``[heads, width]`` numbers its output features."""
-
-    module: nn.Module
-    index: torch.Tensor
-
-    @property
-    def weight(self) -> torch.Tensor:
-        """Matrix of each head, ``[heads, d_in, width]``: the head gets ``x @ weight[head] + bias[head]``."""
-        return in_out(self.module)[:, self.index.to(in_out(self.module).device)].transpose(0, 1)
-
-    @property
-    def bias(self) -> torch.Tensor | None:
-        """Bias of each head, ``[heads, width]``, or None."""
-        bias: torch.Tensor | None = getattr(self.module, "bias", None)
-        return None if bias is None else bias[self.index.to(bias.device)]
-
-
-@dataclass(frozen=True)
-class SiteSpec:
-    """Where a site is inside a block.
-
-    Attributes:
-        name: ``self``, ``enc``, ``dec``, ``cross``, ``text`` or ``vision``.
-        attention: dotted path from the block to the module that computes attention weights.
-        out_proj: dotted path from the block to the output projection.
-        causal: whether the attention is causal.
-    """
-
-    name: str
-    attention: str
-    out_proj: str
-    causal: bool = False
-
-
-@dataclass(frozen=True)
-class StackSpec:
-    """A stack of blocks: dotted path from the base model to its module list, and the sites in each block."""
-
-    name: str
-    blocks: str
-    sites: tuple[SiteSpec, ...]
 
 
 class Family:
@@ -137,7 +72,7 @@ class Family:
             ModelError: the modules are not where this family has them, or the model has sites that it does not know.
         """
         root = self.root(model)
-        stacks = [stack for stack in self.stacks if _has(root, stack.blocks)]
+        stacks = [stack for stack in self.stacks if has(root, stack.blocks)]
         if not stacks:
             paths = " or ".join(stack.blocks for stack in self.stacks)
             raise ModelError(f"{type(model).__name__} has no {paths}: this version of its class is not known")
@@ -174,9 +109,11 @@ class Family:
                 f"{type(model).__name__}: {site.out_proj} of width {width} does not hold heads of {d_head}"
             )
         heads = width // d_head
-        return Place(
-            block, attention, out_proj, heads, self.kv_heads(attention, model, heads), d_head, self.causal(model, site)
-        )
+        pairs: tuple[int, ...] | None = getattr(attention, "kv_head_of_head", None)
+        kv_heads = 0
+        if heads:
+            kv_heads = self.kv_heads(attention, model, heads) if pairs is None else max(pairs) + 1
+        return Place(block, attention, out_proj, heads, kv_heads, d_head, self.causal(model, site), pairs)
 
     def causal(self, model: PreTrainedModel, site: SiteSpec) -> bool:  # noqa: ARG002 - for families that decide by config
         """Whether the site's attention is causal in this model."""
@@ -195,6 +132,14 @@ class Family:
         groups = getattr(attention, "num_key_value_groups", 1)
         return max(1, heads // groups)
 
+    def cached_values(self, place: Place) -> int:
+        """How many numbers a KV cache has to keep for one token in this layer: keys and values of every KV head."""
+        if not place.heads:
+            return MARKS
+        columns = self.qkv(place)
+        widths = [columns[part].index.shape[1] if part in columns else place.d_head for part in ("k", "v")]
+        return place.kv_heads * sum(widths)
+
     def qkv(self, place: Place) -> Mapping[str, Columns]:
         """Which output features of which projections belong to each head: ``q``, ``k`` and ``v``.
 
@@ -210,6 +155,55 @@ class Family:
             found[part] = Columns(module, torch.arange(out_features(module)).reshape(heads, -1))
         return found
 
+    def slices(self, place: Place, kept: Kept) -> list[Slice]:
+        """What stays of the parameters of a layer that keeps a head.
+
+        Raises:
+            ModelError: it is not known which query, key and value belong to a head.
+        """
+        columns = self.qkv(place)
+        if set(columns) != set("qkv"):
+            raise ModelError(f"{self.name}: its heads can be switched off but not cut out; use prune --masked")
+        owned: dict[nn.Module, set[int]] = {}
+        stays: dict[nn.Module, set[int]] = {}
+        for part, found in columns.items():
+            rows = kept.positions if part == "q" else kept.kv_positions
+            owned.setdefault(found.module, set()).update(found.index.flatten().tolist())
+            stays.setdefault(found.module, set()).update(found.index[rows].flatten().tolist())
+        cut: list[Slice] = []
+        for module, mine in owned.items():
+            # What belongs to no head stays.
+            index = sorted((set(range(out_features(module))) - mine) | stays[module])
+            cut += output_slices(module, index)
+        return [*cut, input_slice(place.out_proj, features(kept.positions, place.d_head))]
+
+    def take_out(self, place: Place, kept: Kept) -> None:
+        """Makes a layer smaller, where it is, to the heads that stay; a layer that keeps none becomes a constant."""
+        if not kept.keep:
+            empty(place)
+            become(place.attention, self.without_heads(place.attention))
+            return
+        apply_slices(self.slices(place, kept))
+        set_numbers(place.attention, kept, place.d_head)
+        self.adapt(place.attention, kept)
+
+    def without_heads(self, attention: nn.Module) -> type:  # noqa: ARG002 - for families with more than one kind
+        """What stands in front of the class of an attention module that has lost its last head."""
+        return NoHeads
+
+    def adapt(self, attention: nn.Module, kept: Kept) -> None:
+        """Replaces the class of an attention module whose own code does not run with these heads."""
+        if not kept.even:
+            attention.kv_head_of_head = kept.reads  # type: ignore[assignment]
+            become(attention, OwnPairs)
+
+    def stack_slices(self, sites: Sequence[SitePlaces], kept: Mapping[str, Sequence[Kept]]) -> list[Slice]:  # noqa: ARG002
+        """What stays of parameters that belong to the heads of many layers."""
+        return []
+
+    def adapt_stacks(self, sites: Sequence[SitePlaces], kept: Mapping[str, Sequence[Kept]]) -> None:
+        """What changes in layers of which no head goes, because of those of which some go."""
+
     def value_weight(self, place: Place) -> torch.Tensor | None:
         """``W_V`` per KV head, ``[kv_heads, d_in, d_head]``, or None where it is not known."""
         columns = self.qkv(place).get("v")
@@ -221,52 +215,20 @@ class Family:
         return None if columns is None else columns.bias
 
 
-def thirds(module: nn.Module, heads: int) -> dict[str, Columns]:
-    """A fused projection that holds q, k and v of all heads one after the other."""
-    index = torch.arange(out_features(module)).reshape(3, heads, -1)
-    return {part: Columns(module, index[i]) for i, part in enumerate("qkv")}
-
-
-def interleaved(module: nn.Module, heads: int) -> dict[str, Columns]:
-    """A fused projection that holds q, k and v of head 0, then those of head 1, ..."""
-    index = torch.arange(out_features(module)).reshape(heads, 3, -1)
-    return {part: Columns(module, index[:, i]) for i, part in enumerate("qkv")}
-
-
-def _has(module: nn.Module, path: str) -> bool:
-    try:
-        module.get_submodule(path)
-    except AttributeError:
-        return False
-    return True
-
-
-def submodule(module: nn.Module, path: str) -> nn.Module:
-    """``module.get_submodule`` with a ModelError that names the missing part."""
-    try:
-        return module.get_submodule(path)
-    except AttributeError as error:
-        raise ModelError(f"{type(module).__name__} has no {path!r}: this version of its class is not known") from error
-
-
-def in_features(projection: nn.Module) -> int:
-    """Input width of a Linear or of GPT-2's Conv1D."""
-    if hasattr(projection, "in_features"):
-        return int(projection.in_features)  # type: ignore[arg-type]
-    return int(projection.weight.shape[0])  # type: ignore[union-attr, index]
-
-
-def out_features(projection: nn.Module) -> int:
-    """Output width of a Linear or of GPT-2's Conv1D."""
-    return int(in_out(projection).shape[1])
-
-
-def in_out(projection: nn.Module) -> torch.Tensor:
-    """The projection's matrix as ``[input, output]`` (Linear stores the transpose, Conv1D does not)."""
-    weight: torch.Tensor = projection.weight  # type: ignore[assignment]
-    return weight.T if hasattr(projection, "in_features") else weight
-
-
-def output_weight(place: Place) -> torch.Tensor:
-    """``W_O`` per head, ``[heads, d_head, d_model]``: a head writes ``z @ W_O[head]`` into the residual stream."""
-    return in_out(place.out_proj).unflatten(0, (place.heads, place.d_head))
+__all__ = [
+    "Columns",
+    "Family",
+    "Kept",
+    "Place",
+    "SitePlaces",
+    "SiteSpec",
+    "Slice",
+    "StackSpec",
+    "in_features",
+    "in_out",
+    "interleaved",
+    "out_features",
+    "output_weight",
+    "submodule",
+    "thirds",
+]

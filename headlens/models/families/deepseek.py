@@ -32,6 +32,12 @@ class DeepSeek(Family):
         """Each query head is its own group: there is no KV head to group by."""
         return heads
 
+    def cached_values(self, place: Place) -> int:
+        """The latent and the one rotary key, whatever the number of heads."""
+        if not place.heads:
+            return super().cached_values(place)
+        return out_features(submodule(place.attention, "kv_a_proj_with_mqa"))
+
     def qkv(self, place: Place) -> dict[str, Columns]:
         """``k`` is the part without rotary positions; the rotary part is one for all heads."""
         query = getattr(place.attention, "q_b_proj", None)

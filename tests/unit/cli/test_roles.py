@@ -34,7 +34,7 @@ def test_previous_token_scores_are_means_of_the_first_subdiagonal(cli: Cli, gpt2
         for layer, pattern in enumerate(layers):
             sums[layer] += pattern[0].diagonal(-1, -2, -1).sum(-1).numpy()
         count += ids.shape[1] - 1
-    mine = frame[frame["role"] == "previous-token"].sort_values(["layer", "head"])
+    mine = frame.loc[frame["role"] == "previous-token"].sort_values(by=["layer", "head"])
     np.testing.assert_allclose(mine["score"], (sums / count).ravel(), atol=1e-5)
     (told,) = [row for row in found.json["roles"] if row["role"] == "previous-token"]
     best = mine.loc[mine["score"].idxmax()]

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from headlens.data.builtin import read_builtin
 from headlens.data.dataset import DataSet, Example
-from headlens.data.select import load_data, split_examples
+from headlens.data.select import default_for, load_data, split_examples
 from headlens.errors import DataError
 
 TEXTS = st.lists(st.text("abcdef", min_size=1, max_size=3), max_size=40)
@@ -133,7 +134,7 @@ class TestNames:
     def test_unknown_name(self, spec: str) -> None:
         message = refused(spec)
         assert message.startswith("unknown data set")
-        assert "sets for causal-lm models: stories, essays, dialogue, news, letters, code;" in message
+        assert "sets for causal-lm models: stories, essays, dialogue, news, letters, code, small-english;" in message
         assert message.endswith("or a path to a .txt/.jsonl/.csv/.tsv/.parquet file")
         assert ("did you mean stories?" in message) == (spec in ("storeis", "Stories"))
         assert len(message) < 400
@@ -168,7 +169,6 @@ class TestFit:
             ("reviews", "image-classification", "columns image,label"),
             ("news", "audio", "audio models take no data"),
             (None, "audio", "audio models take no data"),
-            (None, "image-classification", "pass a file with image,label"),
         ],
     )
     def test_wrong_kind(self, spec: str | None, task: str, words: str) -> None:
@@ -185,3 +185,32 @@ def test_halves_of_a_fixed_list_stay_the_same_for_ever(seed: int) -> None:
     keys = {t: hashlib.sha256(f"{seed}|({t!r}, None, None, None, None)".encode()).hexdigest() for t in texts}
     ranked = sorted(texts, key=lambda t: keys[t])
     assert {e.text for e in split_examples(examples_of(texts), "score", seed)} == set(ranked[::2])
+
+
+class TestDefaultFor:
+    """The set of a model that says what it is made for, and of one that does not."""
+
+    @staticmethod
+    def lens(task: str, own: str | None = None) -> Any:
+        config = SimpleNamespace() if own is None else SimpleNamespace(headlens_data=own)
+        return SimpleNamespace(task=task, name="m", model=SimpleNamespace(config=config))
+
+    @pytest.mark.parametrize(
+        ("task", "own", "wanted"),
+        [
+            ("causal-lm", None, "stories"),
+            ("causal-lm", "small-english", "small-english"),
+            ("causal-lm", "number-words", "stories"),  # pairs are nothing for it
+            ("masked-lm", "nonsense", "stories"),
+            ("seq2seq", "number-words", "number-words"),
+            ("image-classification", "shapes", "shapes"),
+        ],
+    )
+    def test_names(self, task: str, own: str | None, wanted: str) -> None:
+        assert default_for(self.lens(task, own)) == wanted
+
+    def test_pictures_need_the_right_classes(self) -> None:
+        with pytest.raises(DataError, match="no built-in set has the classes of m; pass a file with image,label"):
+            default_for(self.lens("image-classification"))
+        with pytest.raises(DataError, match="audio models take no data"):
+            default_for(self.lens("audio"))

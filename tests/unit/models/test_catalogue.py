@@ -183,3 +183,22 @@ def test_suggestions(zoo: Path, save: Save) -> None:
     assert "did you mean" not in catalogue.suggest("qqqqqqqq")
     with pytest.raises(ModelError, match="unknown model 'zoo decoder': did you mean zoo-decoder"):
         load("zoo decoder")
+
+
+def test_checkpoints_of_the_zoo(zoo: Path, save: Save) -> None:
+    shutil.copytree(save("llama"), zoo / "tiny")
+    for step in (5, 1000, 250):
+        shutil.copytree(save("llama", seed=step), zoo / "tiny" / "checkpoints" / f"step-{step:05d}")
+    (zoo / "tiny" / "checkpoints" / "step-00007").mkdir()
+    assert catalogue.checkpoints("tiny") == ["tiny@5", "tiny@250", "tiny@1000"]
+    assert [entry.name for entry in catalogue.entries() if entry.source == "zoo"] == ["tiny"]
+    entry = catalogue.find("tiny@250")
+    assert entry is not None
+    assert (entry.title, entry.layers, entry.available) == ("tiny, after 250 steps", 2, True)
+    loaded = load("tiny@250")
+    assert loaded.path == zoo / "tiny" / "checkpoints" / "step-00250"
+    assert (loaded.name, loaded.title) == ("tiny@250", "tiny, after 250 steps")
+    for name in ("tiny@7", "tiny@", "tiny@x", "tiny@0250", "other@5", "tiny@²"):
+        assert catalogue.find(name) is None
+    with pytest.raises(ModelError, match="unknown model 'tiny@7'"):
+        load("tiny@7")

@@ -1,0 +1,125 @@
+"""Do single effects add up? The effect of several heads at once against the sum of their single effects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headlens.claims.base import Z_95, Claim, Figure, Finding, NotMeasurable, Published, Series, Try, Verdict
+from headlens.heads import HeadSet
+from headlens.redundancy import joint_against_sum
+
+if TYPE_CHECKING:
+    from headlens.claims.context import Context
+    from headlens.redundancy import Redundancy
+
+SHARE = 0.1
+NEAR = 0.25
+"""A difference of less than this share of the effect itself counts as adding up."""
+LEAST, DRAWN, MOST = "least important", "drawn at random", "most important"
+
+
+class Additive(Claim):
+    """Three tenths of the heads: the least important, the most important, and one drawn by the seed."""
+
+    name = "additive"
+    shares = ("order",)
+    why = "Scores are of one head at a time; if effects do not add up, a list of scores does not say what a cut costs."
+    textbook = "fails"
+    rule = (
+        "Three tenths of the heads (least and most important on the score half, and one drawn at random; at least 2 "
+        "heads each), held-out half, each example paired: joint effect less sum of single effects, with its 95 % "
+        "interval. A tenth adds up if the interval holds 0 and lies within a quarter of the effect; it does not if the "
+        "interval leaves 0 out. Holds if all three add up, fails if two or more do not, else mixed. The number is that "
+        "of the tenth drawn at random."
+    )
+    published = Published(
+        "Not additive: without all three name-mover heads the logit difference falls by only 10 %, since backups "
+        "step in",
+        "Wang et al. 2022, §3.4",
+        "P",
+    )
+
+    def passes(self, context: Context) -> float:
+        """Each head of the three tenths by itself, and the three at once."""
+        return 4 + 0.3 * context.heads
+
+    def check(self, context: Context) -> Finding:
+        """See the rule."""
+        size = max(2, round(SHARE * context.heads))
+        if context.heads < 3 * size:
+            raise NotMeasurable(f"the model has {context.heads} heads, too few for three sets of {size}")
+        sets = tenths(context, size)
+        context.phase("single heads of three tenths")
+        singles = [HeadSet.of([head]) for off in sets.values() for head in off]
+        found = context.measured([*sets.values(), *singles])
+        measured = {
+            name: joint_against_sum({head: found[HeadSet.of([head])] for head in off}, found[off], unit=context.unit)
+            for name, off in sets.items()
+        }
+        drawn = context.lens.topology.format(sets[DRAWN])
+        return additive(measured, context.unit, drawn)
+
+
+def tenths(context: Context, size: int) -> dict[str, HeadSet]:
+    """Three sets that share no head."""
+    from headlens.pruning.order import order
+
+    ranked = order(context.scores())
+    middle = ranked[size:-size]
+    chosen = np.random.default_rng(context.seed).choice(len(middle), size, replace=False)
+    return {
+        LEAST: HeadSet.of(ranked[:size]),
+        DRAWN: HeadSet.of(middle[i] for i in chosen),
+        MOST: HeadSet.of(ranked[-size:]),
+    }
+
+
+def additive(found: Mapping[str, Redundancy], unit: str, drawn: str = "") -> Finding:
+    """The verdict on measured sets, by name."""
+    verdicts = [adds_up(each) for each in found.values()]
+    verdict: Verdict = "mixed"
+    if all(each == "holds" for each in verdicts):
+        verdict = "holds"
+    elif verdicts.count("fails") >= 2:
+        verdict = "fails"
+    shown = found[DRAWN]
+    error = Z_95 * shown.difference_sem
+    parts = [
+        f"the {name} {one.heads} cost {one.sum:+.3g} in sum and {one.joint:+.3g} at once" for name, one in found.items()
+    ]
+    sentence = f"In {unit} on held-out examples: {'; '.join(parts)}."
+    names = tuple(found)
+    figure = Figure(
+        "bars",
+        "tenth of the heads",
+        f"effect ({unit})",
+        (
+            Series("sum of single effects", names, *_bars([(one.sum, one.sum_sem) for one in found.values()])),
+            Series("all at once", names, *_bars([(one.joint, one.joint_sem) for one in found.values()])),
+        ),
+    )
+    again = Try("Switch the random tenth off", "pages/switchboard.py", {"off": drawn, "method": "ablation"})
+    value = shown.difference
+    return Finding(verdict, value, value - error, value + error, unit, sentence, figure, again)
+
+
+def adds_up(found: Redundancy) -> Verdict:
+    """One set; ``mixed`` where its error is too large to say."""
+    error = Z_95 * found.difference_sem
+    low, high = found.difference - error, found.difference + error
+    if not np.isfinite(error):
+        return "mixed"
+    if low > 0 or high < 0:
+        return "fails"
+    return "holds" if max(-low, high) <= NEAR * max(abs(found.sum), abs(found.joint)) else "mixed"
+
+
+def _bars(values: list[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+    return (
+        tuple(value for value, _ in values),
+        tuple(value - Z_95 * error for value, error in values),
+        tuple(value + Z_95 * error for value, error in values),
+    )

@@ -1,0 +1,194 @@
+"""``headlens replicate``: does a ranking of heads hold on other texts, and for other skills?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headlens.cli.inputs import check_model, check_out, open_lens
+from headlens.cli.options import Ablation, AsJson, Device, Dtype, Limit, Metric, Model, NoResume, Seed, Unit
+from headlens.cli.output import emit, table
+from headlens.cli.progress import computing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from headlens.cli.progress import Reporter
+    from headlens.data.dataset import Split
+    from headlens.data.encode import EncodedData
+    from headlens.lens import Lens
+    from headlens.replication import Replication
+    from headlens.replication_curves import CurveReplication
+    from headlens.scores import HeadScores
+
+NAME = "replicate"
+
+
+def run(
+    model: Model,
+    method: Annotated[
+        str, typer.Option("--method", metavar="NAME", help="How heads are scored; see `headlens methods`.")
+    ] = "gradient",
+    sets: Annotated[
+        str | None, typer.Option("--sets", metavar="A,B", help="Sets of `headlens data`. Default: all of the task.")
+    ] = None,
+    skills: Annotated[
+        bool, typer.Option("--skills", help="Compare skills instead of sets: every head off in turn on each.")
+    ] = False,
+    curves: Annotated[
+        bool, typer.Option("--curves", help="Also pruning curves: heads chosen on one set, switched off on another.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE.csv", help="Where to write the pairs.")] = None,
+    metric: Metric = None,
+    ablation: Ablation = "zero",
+    unit: Unit = "head",
+    limit: Limit = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: Dtype = None,
+    no_resume: NoResume = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare rankings of heads between the built-in sets (score halves), or between skills.
+
+    Rank correlations come with a bootstrap interval over heads, and with the ceiling that noise alone sets. --limit
+    takes the first so many examples of each set (with --skills: pairs of each skill). A model of the zoo, which knows
+    one set, is compared between the two halves of it.
+    """
+    from headlens.errors import HeadlensError
+
+    if skills and (curves or sets):
+        raise HeadlensError("--skills compares skills; leave out --sets and --curves")
+    check_model(model)
+    target = None if out is None else check_out(out, ".csv")
+    with computing() as reporter:
+        from headlens.replication import replication
+        from headlens.scores import write_text
+
+        reporter.phase(f"opening {model}")
+        lens = open_lens(model, device, dtype)
+        options: dict[str, Any] = {"ablation": ablation, "seed": seed, "resume": not no_resume, "unit": unit}
+        names = None if sets is None else [name.strip() for name in sets.split(",") if name.strip()]
+        work = None if skills else _Sets(lens, names, limit, options, method, metric, reporter)
+        scores = _by_skill(lens, {**options, "limit": limit}, reporter) if work is None else work.scores(curves)
+        found = replication(scores, seed=seed)
+        moved = work.curves(scores) if work is not None and curves else None
+        if target is not None:
+            write_text(target, found.to_frame().to_csv(index=False))
+    what = {"model": model, "compared": "skills" if skills else "sets", "method": "ablation" if skills else method}
+    result = {**what, "out": target, **found.to_json(), "curves": None if moved is None else moved.to_json()}
+    emit(result, as_json, lambda console: _show(console, found, moved))
+
+
+def _by_skill(lens: Lens, options: dict[str, Any], reporter: Reporter) -> dict[str, HeadScores]:
+    """Leave-one-out scores on the pairs of each skill that the model has."""
+    from headlens.errors import HeadlensError
+    from headlens.probes import skills_for
+    from headlens.probes.carriers import by_skill, carriers
+    from headlens.store import Store
+
+    found = []
+    for skill in skills_for(lens):
+        reporter.phase(f"heads of {lens.name}: {skill.name}")
+        try:
+            found.append(carriers(lens, skill, **options, store=Store(), on_progress=reporter))
+        except HeadlensError:  # no pair of this skill suits the model
+            continue
+    return dict(by_skill(found))
+
+
+class _Sets:
+    """Scores and curves on the built-in sets."""
+
+    def __init__(
+        self,
+        lens: Lens,
+        names: list[str] | None,
+        limit: int | None,
+        options: dict[str, Any],
+        method: str,
+        metric: str | None,
+        reporter: Reporter,
+    ) -> None:
+        from headlens.importance import method_for
+        from headlens.metrics import metric_for
+        from headlens.replication import sets_for
+        from headlens.store import Store
+
+        self.lens, self.limit, self.options, self.reporter = lens, limit, options, reporter
+        self.method, self.metric, self.store = method_for(method), metric_for(metric, lens.task), Store()
+        self.chosen = sets_for(lens, "score", names)
+        # A model of the zoo is compared between the halves of its set, so each half is halved again for curves.
+        self.twins = len({spec for spec, _ in self.chosen.values()}) < len(self.chosen)
+
+    def _data(self, split: Split | None = None, start: int = 0, step: int = 1) -> dict[str, EncodedData]:
+        """The sets (of another half, if given), every ``step``-th example from ``start`` on."""
+        from headlens.replication import encoded_sets
+
+        chosen: dict[str, tuple[str, Split]] = {
+            name: (spec, split or half) for name, (spec, half) in self.chosen.items()
+        }
+        found = encoded_sets(self.lens, chosen, limit=self.limit, seed=self.options["seed"])
+        return {name: replace(data, examples=data.examples[start::step]) for name, data in found.items()}
+
+    def scores(self, curves: bool) -> dict[str, HeadScores]:
+        """Scores on each set's score half."""
+        from headlens.replication import scores_by_set
+
+        return scores_by_set(
+            self.lens,
+            self.method,
+            self._data(step=2 if curves and self.twins else 1),
+            metric=self.metric,
+            store=self.store,
+            on_phase=lambda name: self.reporter.phase(f"{self.method.name} on {name}"),
+            on_progress=self.reporter,
+            **self.options,
+        )
+
+    def curves(self, scores: dict[str, HeadScores]) -> CurveReplication:
+        """Curves on each set's held-out half: on other examples than the heads were chosen on."""
+        from headlens.replication_curves import curve_replication
+
+        kept = {name: found for name, found in scores.items() if not found.no_signal}
+        data = self._data(start=1, step=2) if self.twins else self._data("held-out")
+        return curve_replication(
+            self.lens,
+            kept,
+            {name: data[name] for name in kept},
+            metric=self.metric.name,
+            store=self.store,
+            on_phase=lambda name: self.reporter.phase(f"curves on {name}"),
+            on_progress=self.reporter,
+            **{name: value for name, value in self.options.items() if name != "unit"},
+        )
+
+
+def _show(console: Console, found: Replication, moved: CurveReplication | None) -> None:
+    columns = ("first", "second", "rho", "ceiling", "shared of top", "by chance")
+    rows: list[tuple[Any, ...]] = []
+    for pair in found.pairs:
+        one = pair.agreement
+        rows.append((one.first, one.second, str(pair.rho), pair.ceiling, f"{one.shared} of {one.top}", one.expected))
+    table(console, columns, rows, numbers=columns[2:])
+    console.print(found.sentence(), markup=False)
+    for name, reason in found.no_signal.items():
+        console.print(f"Left out: {name} ({reason}).", markup=False)
+    console.print(
+        "rho: Spearman, with a 95 % bootstrap interval over heads. Ceiling: about what two rankings as noisy as these "
+        "would reach if they ranked the same thing.",
+        markup=False,
+    )
+    if moved is None:
+        return
+    columns = ("chosen on", "measured on", "off", "cost", "more than its own", "random")
+    rows = []
+    for each in moved.transfers:
+        extra = "-" if each.chosen_on == each.measured_on else f"{each.extra:+.3f} ± {each.extra_sem:.3f}"
+        cost, chance = f"{each.cost:.3f} ± {each.sem:.3f}", f"{each.random:.3f}"
+        rows.append((each.chosen_on, each.measured_on, f"{100 * each.fraction:.0f} %", cost, extra, chance))
+    table(console, columns, rows, numbers=columns[2:])
+    console.print(moved.sentence(), markup=False)

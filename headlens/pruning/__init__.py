@@ -1,0 +1,1 @@
+"""Pruning: which heads go, in what order, what that costs, and the cut itself."""

@@ -1,0 +1,106 @@
+"""Folders that appear whole or not at all: written beside their place and then given their name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from headlens.errors import HeadlensError, ModelError
+from headlens.models.folders import CONFIG, read_sidecar
+
+ABANDONED_AFTER = 3600.0
+"""Seconds after which an unfinished folder belongs to a process that was killed."""
+
+
+def check_target(folder: Path, *, overwrite: bool = False) -> Path:
+    """Whether a model folder can be written there, so that nobody finds out after an hour; returns the path.
+
+    An empty folder and one that HeadLens wrote may be replaced; anything else only with ``overwrite``, and a folder
+    that holds other folders and is no model is never replaced.
+
+    Raises:
+        HeadlensError: see above; also a file of that name, or a parent folder that is missing or cannot be written.
+    """
+    try:
+        folder = folder.expanduser().absolute()
+    except RuntimeError as error:
+        raise HeadlensError(f"{folder}: no home folder is known for that user; give the full path") from error
+    parent = folder.parent
+    if not folder.name:
+        raise HeadlensError(f"{folder} cannot be a model folder; give the name of a new one")
+    if not parent.is_dir():
+        raise HeadlensError(f"{folder}: there is no folder {parent}; make it first")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise HeadlensError(f"{folder}: the folder {parent} cannot be written; choose another")
+    if not folder.exists():
+        return folder
+    if not folder.is_dir():
+        raise HeadlensError(f"{folder} is a file; give the name of a folder")
+    found = list(folder.iterdir())
+    if not found or _is_ours(folder):
+        return folder
+    if not overwrite:
+        raise HeadlensError(f"{folder} is not empty and HeadLens did not write it; choose another or add --overwrite")
+    if not (folder / CONFIG).is_file() and any(path.is_dir() for path in found):
+        raise HeadlensError(f"{folder} holds folders and is no model, so it is not replaced; choose another")
+    return folder
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        return (read_sidecar(folder) or {}).get("format") is not None
+    except ModelError:  # there is a headlens.json, but nobody can say whose
+        return False
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Gives an empty folder to write into; when the block ends well it becomes ``folder``.
+
+    Whatever happens, ``folder`` is what it was or what it is to be, never something between.
+
+    Raises:
+        HeadlensError: the disk is full or cannot be written.
+    """
+    _sweep(folder)
+    try:
+        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", suffix=".part", dir=folder.parent))
+    except OSError as error:
+        raise not_written(folder, error) from error
+    new, old = work / "new", work / "old"
+    try:
+        new.mkdir()
+        yield new
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+    except OSError as error:
+        raise not_written(folder, error) from error
+    finally:
+        _put_back(old, folder)  # also when Ctrl-C comes between the two renames
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _put_back(old: Path, folder: Path) -> None:
+    if old.exists() and not folder.exists():
+        old.rename(folder)
+
+
+def not_written(folder: Path, error: Exception) -> HeadlensError:
+    """What to say when writing fails."""
+    reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:160]
+    return HeadlensError(f"{folder} was not written: {reason}; free space there or choose another place")
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed processes left beside the folder."""
+    for leftover in folder.parent.glob(f".{folder.name}-*.part"):
+        with suppress(OSError):
+            _put_back(leftover / "old", folder)
+            if time.time() - leftover.stat().st_mtime > ABANDONED_AFTER:
+                shutil.rmtree(leftover, ignore_errors=True)

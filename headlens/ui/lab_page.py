@@ -1,0 +1,51 @@
+"""The lab: can one learn with as few heads as one can keep? Measured live, and what others have measured."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from headlens.errors import HeadlensError
+from headlens.ui import lab_experiment, lab_initial, lab_language, lab_literature, lab_training, state, words
+from headlens.ui.sidebar import Opened, refresh, sidebar_with_lens
+
+SECTIONS = ("Experiment", "During training", "Language model", "Sharing", "At initialisation", "Literature")
+
+
+def show() -> None:
+    """Draws the page; it works without a model too."""
+    opened = sidebar_with_lens("lab")
+    st.title("Learn with few heads, or keep few of many?")
+    section = state.remember("lab_section", SECTIONS[0])
+    state.fill("_lab_section", section)
+    st.segmented_control(
+        "Part of this page",
+        SECTIONS,
+        key="_lab_section",
+        required=True,
+        label_visibility="collapsed",
+        on_change=lambda: st.session_state.update(hl_lab_section=st.session_state["_lab_section"]),
+    )
+    try:
+        _draw(section, opened)
+    except HeadlensError as error:
+        st.error(words.plain(str(error)), icon=":material/error:")
+    if opened is not None and opened.chosen is not None:
+        refresh(opened.chosen)
+    else:
+        state.publish_url()
+    state.whole_page(False)
+
+
+def _draw(section: str, opened: Opened | None) -> None:
+    if section == "During training":
+        lab_training.show()
+    elif section == "Language model":
+        lab_language.show()
+    elif section == "Sharing":
+        lab_language.show_sharing()
+    elif section == "At initialisation":
+        lab_initial.show(None if opened is None else opened.lens)
+    elif section == "Literature":
+        lab_literature.show()
+    else:
+        lab_experiment.show()

@@ -1,0 +1,153 @@
+"""Running claims: what is kept, what is left out, and what a break leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headlens.claims.base import Claim, Finding, NotMeasurable, Published
+from headlens.claims.context import Context
+from headlens.claims.costs import CURVE, SWEEP, passes
+from headlens.claims.examples import some
+from headlens.claims.export import csv, markdown, page
+from headlens.claims.registry import REGISTRY, find_claims
+from headlens.claims.run import check_all, headline
+from headlens.errors import Cancelled, HeadlensError
+from headlens.interview.claims import CLAIMS
+from headlens.store import Store
+from tests.unit.helpers import lens_for, random_data
+
+
+class Counting(Claim):
+    """Holds, and counts how often it was asked."""
+
+    name = "additive"
+    why, rule, textbook = "Because.", "Always holds.", "fails"
+    published = Published("Nothing", "nobody", "D")
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def check(self, context: Context) -> Finding:
+        self.asked += 1
+        return Finding("holds", 0.25, 0.125, float("nan"), "nats", "It <b>holds</b>.")
+
+
+class Absent(Counting):
+    """Cannot be measured."""
+
+    name = "cross-most-sensitive"
+    textbook = "holds"
+
+    def check(self, context: Context) -> Finding:
+        self.asked += 1
+        raise NotMeasurable("there is none")
+
+
+class Stopping(Counting):
+    """Is cancelled in the middle."""
+
+    name = "replicates"
+
+    def check(self, context: Context) -> Finding:
+        raise Cancelled
+
+
+class Long(Counting):
+    """Takes long."""
+
+    name = "recovers"
+    textbook = "holds"
+    costly = True
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    lens, _ = lens_for("gpt2")
+    return Context(lens, random_data("gpt2", seed=1), random_data("gpt2", seed=2), store=Store(tmp_path))
+
+
+def test_the_registry_has_every_claim_once() -> None:
+    assert sorted(claim.name for claim in REGISTRY) == sorted(CLAIMS)
+    for claim in REGISTRY:
+        assert claim.rule
+        assert claim.why
+        assert claim.published.grade in "PNAD"
+        assert claim.textbook in ("holds", "fails")
+    with pytest.raises(HeadlensError, match="did you mean additive"):
+        find_claims(["aditive"])
+
+
+def test_finished_claims_come_from_the_store(context: Context) -> None:
+    claim = Counting()
+    (first,) = check_all(context, [claim])
+    (second,) = check_all(context, [claim])
+    assert (claim.asked, first.cached, second.cached) == (1, False, True)
+    assert first.finding == second.finding
+    assert second.finding.high is None  # NaN is no number
+    check_all(replace(context, resume=False), [claim])
+    check_all(replace(context, seed=1), [claim])
+    check_all(replace(context, held_out=random_data("gpt2", seed=3)), [claim])
+    assert claim.asked == 4
+
+
+def test_a_break_keeps_what_was_done(context: Context) -> None:
+    claim, seen = Counting(), []
+    with pytest.raises(Cancelled):
+        check_all(context, [claim, Stopping()], on_found=seen.append)
+    assert [one.claim.name for one in seen] == ["additive"]
+    assert check_all(context, [claim])[0].cached
+
+
+def test_what_cannot_be_measured_says_why_and_is_asked_again(context: Context) -> None:
+    claim = Absent()
+    found = check_all(context, [claim, claim])
+    assert claim.asked == 2
+    assert {one.finding.verdict for one in found} == {"not measurable"}
+    assert found[0].finding.sentence == "There is none"
+    assert found[0].record()["value"] is None
+
+
+def test_costly_claims_wait_until_asked_for_and_are_kept(context: Context) -> None:
+    claim = Long()
+    (left_out,) = check_all(context, [claim])
+    assert left_out.finding.verdict == "not measurable"
+    assert "--only recovers" in left_out.finding.sentence
+    assert claim.asked == 0
+    check_all(context, [claim], costly=True)
+    (kept,) = check_all(context, [claim])
+    assert (kept.finding.verdict, kept.cached, claim.asked) == ("holds", True, 1)
+
+
+def test_the_headline_names_what_contradicts_the_textbook(context: Context) -> None:
+    found = check_all(context, [Counting(), Absent()])
+    assert "Of 2 claims 1 could be measured: 1 hold, 0 fail, 0 are mixed" in headline(found)
+    assert "“Single effects add up to the joint effect” holds here" in headline(found)
+    assert "none contradicts" in headline(check_all(context, [Long()], costly=True))
+
+
+def test_exports_hold_every_claim_and_no_markup(context: Context) -> None:
+    found = check_all(context, [Counting(), Absent()])
+    assert "&lt;b&gt;" in page(found, "<i>m</i>")
+    assert "<b>" not in page(found, "<i>m</i>")
+    assert "<i>" not in page(found, "<i>m</i>")
+    assert "\\<b\\>" in markdown(found, "m")
+    assert markdown(found, "m").count("## ") == 2
+    assert csv(found, "m").count("\n") == 3
+
+
+def test_shared_work_is_counted_once(context: Context) -> None:
+    chosen = find_claims(["share-removable", "beats-chance"])
+    assert passes(context, chosen) == passes(context, chosen[:1]) == 3 + CURVE
+    both = find_claims(["methods-agree", "zero-mean-agree"])
+    assert passes(context, both) == pytest.approx(3 + 2 * (1 + SWEEP * context.heads))
+
+
+def test_sets_are_cut_by_tokens_but_never_to_one_example() -> None:
+    data = random_data("gpt2", count=6)
+    lengths = [example.length for example in data.examples]
+    assert len(some(data, sum(lengths))) == 6
+    assert len(some(data, sum(lengths) - 1)) == 5
+    assert len(some(data, 1)) == 2

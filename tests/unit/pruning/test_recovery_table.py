@@ -1,0 +1,165 @@
+"""The table of a recovery, and its control: random cuts of the same size with the same training."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from headlens.data.encode import encode
+from headlens.errors import HeadlensError
+from headlens.evaluate import evaluate
+from headlens.heads import HeadSet, LayerShape, SiteShape, Topology
+from headlens.lens import Lens
+from headlens.metrics import METRICS
+from headlens.pruning import random_cuts
+from headlens.pruning.cut import cut
+from headlens.pruning.random_cuts import Control, random_cut
+from headlens.pruning.recovery import recover
+from headlens.pruning.recovery_spec import RecoverySpec
+from headlens.pruning.recovery_table import RANDOM_RECOVERED, RECOVERED, RecoveryTable, recovery_table
+from headlens.store import Store
+from tests.unit.pruning.recovery_toys import OFF, data_of, open_lens
+
+SPEC = RecoverySpec(steps=10, learning_rate=2e-3, every=5)
+
+
+def topology(kv: int = 4) -> Topology:
+    """3 layers of 4 heads in ``kv`` groups."""
+    layer = LayerShape((0, 1, 2, 3), 4, tuple(h * kv // 4 for h in range(4)), 4, kv, True)
+    return Topology((SiteShape("self", (layer,) * 3),))
+
+
+def test_random_cuts_take_as_many_heads_but_others() -> None:
+    shape = topology()
+    off = shape.parse("L0H0-H2,L1H1")
+    drawn = [random_cut(shape, off, seed) for seed in range(20)]
+    assert all(len(one) == 4 and one != off for one in drawn)
+    assert len(set(drawn)) > 10
+    assert drawn == [random_cut(shape, off, seed) for seed in range(20)]
+    heads = {head for one in drawn for head in one}
+    assert heads == set(shape.heads())
+
+
+def test_random_cuts_keep_the_unit_and_the_floor_of_the_choice() -> None:
+    grouped = topology(kv=2)
+    off = grouped.parse("L0G0,L2G1")
+    for seed in range(10):
+        found = random_cut(grouped, off, seed, unit="kv")
+        assert len(found) == 4
+        assert all(len(labels) in (2, 4) and labels[0] % 2 == 0 for labels in found.by_layer().values())
+    floored = [random_cut(topology(), topology().parse("L0H0-H1,L1H0-H1,L2H0"), seed, floor=2) for seed in range(10)]
+    assert all(len(labels) <= 2 for one in floored for labels in one.by_layer().values())
+    assert all(len(one) == 5 for one in floored)
+    # Where the chosen cut itself broke the floor or a group, the random ones need not keep it.
+    assert len(random_cut(topology(), topology().parse("L0,L1,L2H0"), 0, floor=2)) == 9
+    assert len(random_cut(grouped, grouped.parse("L0H0,L1H0,L2H1"), 0, unit="kv")) == 3
+
+
+def test_there_must_be_another_way_to_take_so_many() -> None:
+    layer = LayerShape((0, 1), 2, (0, 1), 4, 2, True)
+    small = Topology((SiteShape("self", (layer,)),))
+    with pytest.raises(HeadlensError, match="no other way"):
+        random_cut(small, small.heads(), 0)
+    assert random_cut(small, small.parse("L0H0"), 0) == small.parse("L0H1")
+
+
+@pytest.fixture
+def table(toy_full: Path, toy_cut: Path, toy_text: Path, tmp_path: Path) -> RecoveryTable:
+    """Two random cuts beside the chosen one."""
+    lens, full = open_lens(toy_cut), open_lens(toy_full)
+    data = data_of(lens, toy_text)
+    found = recover(lens, data, SPEC, full=full, keep_in=tmp_path)
+    return recovery_table(found, data, full, Control(2, keep_in=tmp_path, store=Store(tmp_path / "store")))
+
+
+def test_the_rows_are_what_evaluate_measures(
+    table: RecoveryTable, toy_full: Path, toy_cut: Path, toy_text: Path
+) -> None:
+    full = open_lens(toy_full)
+    names = [row.name for row in table.rows]
+    assert names == ["full", "cut", "cut + recovered", *["random cut", "random cut + recovered"] * 2]
+    report = encode(full, data_of(full, toy_text).report)
+    metric = METRICS["loss"]
+
+    def loss(lens: Lens) -> float:
+        return evaluate(lens, report, HeadSet(), metric=metric).main.baseline
+
+    assert table.values("full") == [loss(full)]
+    assert table.values("cut") == [loss(open_lens(toy_cut))]
+    for row in table.named("random cut"):
+        off = full.topology.parse(row.off)
+        assert len(off) == len(full.topology.parse(OFF))
+        assert row.off != OFF
+        assert row.heads == 2
+        assert row.outcome.value("loss")[0] == loss(Lens(cut(full, off).loaded))
+    assert table.named("full")[0].outcome.value("drift")[0] == 0
+    frame = table.to_frame()
+    assert list(frame["name"]) == names
+    assert list(frame["seed"].dropna()) == [0, 0, 1, 1]
+    assert frame["loss_delta"].tolist()[0] == 0
+
+
+def test_finished_random_cuts_are_not_made_again(
+    toy_full: Path, toy_cut: Path, toy_text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lens, full = open_lens(toy_cut), open_lens(toy_full)
+    data = data_of(lens, toy_text)
+    found = recover(lens, data, SPEC, full=full, keep_in=tmp_path)
+    control = Control(1, keep_in=tmp_path, store=Store(tmp_path / "store"))
+    first = recovery_table(found, data, full, control)
+    calls: list[int] = []
+    original = random_cuts.recover
+
+    def counted(*arguments: object, **more: object) -> object:
+        calls.append(1)
+        return original(*arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(random_cuts, "recover", counted)
+    again = recovery_table(found, data, full, control)
+    assert not calls
+    assert again.describe() == first.describe()
+    recovery_table(found, data, full, dataclasses.replace(control, resume=False))
+    assert calls == [1]
+
+
+def test_the_sentence_names_the_control_and_its_range(table: RecoveryTable) -> None:
+    random = table.values(RANDOM_RECOVERED)
+    said = table.control()
+    assert f"{min(random):.4g} to {max(random):.4g}" in said
+    assert f"{table.values(RECOVERED)[0]:.4g}" in said
+    assert "with 2 cuts only" in said
+    without = dataclasses.replace(table, rows=table.rows[:3])
+    assert "nothing says whether the choice of heads mattered" in without.control()
+    one = dataclasses.replace(table, rows=table.rows[:5])
+    assert "no spread" in one.control()
+    assert "recovery takes back" in table.sentences()[0]
+
+
+def test_a_control_needs_the_full_model(toy_cut: Path, toy_text: Path, tmp_path: Path) -> None:
+    lens = open_lens(toy_cut)
+    data = data_of(lens, toy_text)
+    found = recover(lens, data, SPEC, keep_in=tmp_path)
+    for control in (Control(1), Control(full_too=True)):
+        with pytest.raises(HeadlensError, match="--teacher"):
+            recovery_table(found, data, None, control)
+    assert [row.name for row in recovery_table(found, data, None).rows] == ["cut", "cut + recovered"]
+
+
+def test_the_full_model_may_be_trained_the_same_way(
+    toy_full: Path, toy_cut: Path, toy_text: Path, tmp_path: Path
+) -> None:
+    lens, full, other = open_lens(toy_cut), open_lens(toy_full), open_lens(toy_full)
+    data = data_of(lens, toy_text)
+    found = recover(lens, data, SPEC, full=full, keep_in=tmp_path / "a")
+    control = Control(full_too=True, keep_in=tmp_path / "b")
+    table = recovery_table(found, data, full, control)
+    wanted = recover(other, data, SPEC, full=full, keep_in=tmp_path / "c")
+    (row,) = table.named("full + the same training")
+    assert row.outcome.value("loss") == wanted.after.value("loss")
+    assert row.heads == 8
+    assert full.fingerprint == open_lens(toy_full).fingerprint
+    assert any("trained the same way, ends at" in sentence for sentence in table.sentences())
+    taught = dataclasses.replace(found, spec=dataclasses.replace(SPEC, objective="distill"))
+    assert "its own teacher" in recovery_table(taught, data, full, control).notes[0]
