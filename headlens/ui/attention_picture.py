@@ -65,7 +65,7 @@ def picture_input(lens: Lens) -> PictureInput:
             type=list(TYPES),
             key=key,
             max_upload_size=MAX_UPLOAD_MB,
-            help=f"{', '.join(TYPES)}; at most {MAX_UPLOAD_MB} MB. It is read in this session and not kept.",
+            help=f"{', '.join(TYPES)}; at most {MAX_UPLOAD_MB} MB. It is read for your visit only and not kept.",
             on_change=_take,
             args=(key,),
         )

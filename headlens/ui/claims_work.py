@@ -70,7 +70,7 @@ def start(lens: Lens, data: str, costly: bool) -> None:
 
 
 def found_so_far() -> Sequence[Checked]:
-    """What this session has of the current model."""
+    """What this browser session has of the current model."""
     job = background.job_of(SECTION)
     if job is None or not isinstance(job.key, tuple) or job.key[1] != state.get("model"):
         return ()

@@ -19,7 +19,7 @@ KEY = "hl_iv_drill"
 
 @dataclass
 class Drill:
-    """A drill of this session.
+    """A drill of one browser session.
 
     Attributes:
         name: unique in this session.

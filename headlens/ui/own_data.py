@@ -48,7 +48,7 @@ def own_data(lens: Lens) -> DataSet | None:
         type=list(TYPES),
         key=_uploader_key(),
         max_upload_size=MAX_UPLOAD_MB,
-        help=f"{', '.join(TYPES)}; at most {MAX_UPLOAD_MB} MB. It is read in this session and not kept.",
+        help=f"{', '.join(TYPES)}; at most {MAX_UPLOAD_MB} MB. It is read for your visit only and not kept.",
         on_change=_take_file,
     )
     return _typed() if lens.task in ("causal-lm", "masked-lm", "embedding") else None
