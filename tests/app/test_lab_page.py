@@ -46,7 +46,14 @@ def texts(app: AppTest) -> str:
 
 
 def workers() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "headlens.lab.worker" in child.cmdline()]
+    return [child for child in psutil.Process().children() if _is_worker(child)]
+
+
+def _is_worker(child: psutil.Process) -> bool:
+    try:
+        return "headlens.lab.worker" in child.cmdline()
+    except psutil.NoSuchProcess:  # it has ended (a zombie is one of those)
+        return False
 
 
 def test_a_small_study_runs_and_says_what_it_found(open_app: Open, models: dict[str, str]) -> None:
