@@ -90,7 +90,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 "LlamaForCausalLM",
                 "LlamaConfig",
                 {**_WIDE, "num_key_value_heads": 2, "intermediate_size": 192, "tie_word_embeddings": True},
-                **{"steps": 12000, "batch": 16, "rate": 2e-3},
+                **{"steps": 6000, "batch": 16, "rate": 2e-3},
             ),
             Recipe(
                 "zoo-bert",
@@ -114,7 +114,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                     **{"d_model": 64, "d_kv": 8, "d_ff": 128, "num_layers": 3, "num_heads": 8, "dropout_rate": 0.0},
                     **{"feed_forward_proj": "relu", "n_positions": LENGTH},
                 },
-                **{"steps": 2000, "batch": 64, "rate": 2e-3},
+                **{"steps": 2500, "batch": 64, "rate": 2e-3},
             ),
             Recipe(
                 "zoo-marian",
@@ -123,7 +123,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 "MarianMTModel",
                 "MarianConfig",
                 _SIDES,
-                **{"steps": 1500, "batch": 64, "rate": 2e-3},
+                **{"steps": 2000, "batch": 64, "rate": 2e-3},
             ),
             Recipe(
                 "zoo-vit",
@@ -167,7 +167,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                     **{"q_lora_rank": None, "kv_lora_rank": 48, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8},
                     **{"v_head_dim": 16, "tie_word_embeddings": True},
                 },
-                **{"steps": 10000, "batch": 16, "rate": 2e-3},
+                **{"steps": 7000, "batch": 16, "rate": 2e-3},
             ),
             _gpt2(
                 "zoo-gpt2-small",

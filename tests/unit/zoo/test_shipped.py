@@ -77,6 +77,12 @@ def test_listed_as_available(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_the_recipe_is_what_the_card_says(name: str) -> None:
+    recipe, card = RECIPES[name], card_of(catalogue.zoo_folder(name))
+    assert (recipe.steps, recipe.batch, recipe.rate) == (card["steps"], card["batch"], card["rate"])
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_it_opens_at_once_with_its_own_set(name: str) -> None:
     lens_of(name)  # what is imported on the first call does not count
     start = time.process_time()
