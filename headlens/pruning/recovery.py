@@ -165,8 +165,8 @@ def recover(
         on_progress: called with (done, total) of the current phase; may raise Cancelled.
         on_phase: called with the title of each phase.
         on_point: called with each evaluation of the watched examples (also with those before a break).
-        on_best: called when the model is the best so far; then its weights may be saved.
-        should_stop: asked before each step; True ends the training with the best so far.
+        on_best: called when the model is the best so far (and after a break): then its weights may be saved.
+        should_stop: asked before each step; True ends it with the best so far, and the same call goes on later.
 
     Raises:
         HeadlensError: data or model cannot be used; another process is at the very same training.
@@ -217,7 +217,7 @@ def recover(
         stopped = training.run()
         phase("measuring after")
         after = yardstick.measure(lens, on_progress)
-        if not leave_state:
+        if not leave_state and stopped != "asked":
             checkpoints.remove()
     facts = {
         "train": data.train.name,

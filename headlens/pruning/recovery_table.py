@@ -117,17 +117,15 @@ class RecoveryTable:
         if math.isnan(low):
             return f"{text}; one alone has no spread, so take 3 or more."
         weak = "" if len(random) >= FEW else f" (with {len(random)} cuts only; take {FEW} or more)"
-        verdict = (
-            "better than chance"
-            if mine < low
-            else "worse than chance"
-            if mine > high
-            else "after recovery not told apart from chance"
-        )
-        return (
-            f"{text}; one more would lie between {low:.4g} and {high:.4g} 95 % of the time{weak}. The chosen cut, "
-            f"{mine:.4g}, is {verdict}."
-        )
+        told = f"{text}; one more would lie between {max(0.0, low):.4g} and {high:.4g} 95 % of the time{weak}."
+        if mine < low or mine > high:
+            return f"{told} The chosen cut, {mine:.4g}, is {'better' if mine < low else 'worse'} than chance."
+        if mine < min(random):
+            return (
+                f"{told} The chosen cut, {mine:.4g}, is better than each of them, but they differ so much that "
+                f"{len(random)} cannot rule out chance; take more."
+            )
+        return f"{told} The chosen cut, {mine:.4g}, is after recovery not told apart from chance."
 
     def describe(self) -> list[dict[str, Any]]:
         """The rows, JSON-ready; NaN where a number does not exist."""

@@ -46,7 +46,7 @@ class Training:
         checkpoints: where the state is kept; None keeps nothing.
         on_progress: called with (steps done, steps) before each step; may raise Cancelled, and the state is kept then.
         on_point: called with each evaluation.
-        on_best: called when the model has just become the best so far (not at step 0).
+        on_best: called when the model has just become the best so far (not at step 0), and once after a break.
         should_stop: asked before each step; True ends the training with the best so far.
     """
 
@@ -194,6 +194,9 @@ class Training:
                 return False
         self.state = State.from_json(kept.facts)
         self.best = {name: tensor.to(self.lens.device) for name, tensor in best.items()}
+        if self.state.best_step and self.on_best is not None:  # whoever saves it may have been killed before that
+            take(self.best, self.trained)
+            self.on_best(self.state)
         unpacked(self.trained, self.optimizer, last)
         if self.on_point is not None:
             for point in self.state.points:

@@ -35,6 +35,7 @@ def test_what_was_kept_comes_back(tmp_path: Path) -> None:
     assert len(list(kept.folder.glob("*.safetensors"))) == 2
     assert not list(kept.folder.glob("*.part"))
     assert Checkpoints("cd" * 32, tmp_path).load() is None
+    assert Checkpoints(KEY[:32] + "cd" * 16, tmp_path).load() is None  # the same folder
 
 
 def test_a_damaged_state_is_dropped_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -19,6 +19,7 @@ from headlens.models.loading import load
 from headlens.pruning.recovery import recover
 from headlens.pruning.recovery_spec import RecoverySpec
 from headlens.pruning.training import Training
+from headlens.pruning.training_state import State
 from tests.unit.pruning.recovery_toys import data_of, open_lens, weights
 
 SPEC = RecoverySpec(steps=24, learning_rate=2e-3, every=6)
@@ -224,6 +225,20 @@ def test_it_may_be_asked_to_stop_and_gives_the_best_so_far(toy_cut: Path, toy_te
     assert (found.stopped, found.state.step, found.state.best_step) == ("asked", 14, 12)
     assert told == [6, 12]
     assert found.change.delta < -0.5
+
+    # The same call goes on; the best so far is handed out again, in case nobody saved it.
+    best = weights(lens)
+    again, whole = open_lens(toy_cut), open_lens(toy_cut)
+    handed: list[bool] = []
+
+    def compare(state: State) -> None:
+        handed.append(state.best_step == 12 and same(weights(again), best))
+
+    data = data_of(again, toy_text)
+    assert recover(again, data, SPEC, keep_in=tmp_path, on_best=compare).state.step == SPEC.steps
+    assert handed[0]
+    recover(whole, data, SPEC, keep_in=tmp_path / "whole")
+    assert same(weights(again), weights(whole))
 
 
 def test_a_loss_that_is_no_number_ends_it_with_the_best_so_far(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from headlens.data.encode import encode
 from headlens.errors import HeadlensError
@@ -15,10 +17,11 @@ from headlens.lens import Lens
 from headlens.metrics import METRICS
 from headlens.pruning import random_cuts
 from headlens.pruning.cut import cut
+from headlens.pruning.outcomes import Outcome
 from headlens.pruning.random_cuts import Control, random_cut
 from headlens.pruning.recovery import recover
 from headlens.pruning.recovery_spec import RecoverySpec
-from headlens.pruning.recovery_table import RANDOM_RECOVERED, RECOVERED, RecoveryTable, recovery_table
+from headlens.pruning.recovery_table import RANDOM_RECOVERED, RECOVERED, RecoveryTable, Row, recovery_table
 from headlens.store import Store
 from tests.unit.pruning.recovery_toys import OFF, data_of, open_lens
 
@@ -135,6 +138,28 @@ def test_the_sentence_names_the_control_and_its_range(table: RecoveryTable) -> N
     one = dataclasses.replace(table, rows=table.rows[:5])
     assert "no spread" in one.control()
     assert "recovery takes back" in table.sentences()[0]
+
+
+@pytest.mark.parametrize(
+    ("mine", "random", "words"),
+    [
+        (1.0, [2.0, 2.01, 1.99, 2.0], "is better than chance"),
+        (3.0, [2.0, 2.01, 1.99, 2.0], "is worse than chance"),
+        (1.0, [1.5, 3.0, 2.2], "better than each of them, but"),
+        (2.0, [1.5, 3.0, 2.2], "not told apart from chance"),
+    ],
+)
+def test_the_verdict_of_the_control(mine: float, random: list[float], words: str) -> None:
+    def row(name: str, seed: int | None, value: float) -> Row:
+        sums = {"numerator/loss": np.full(4, value), "weight/loss": np.ones(4)}
+        return Row(name, seed, 2, "L0", Outcome("causal-lm", sums))
+
+    rows = [row(RECOVERED, None, mine), *(row(RANDOM_RECOVERED, n, value) for n, value in enumerate(random))]
+    said = RecoveryTable(tuple(rows), "loss").control()
+    assert words in said
+    n, mean, sd = len(random), np.mean(random), np.std(random, ddof=1)
+    reach = stats.t.ppf(0.975, n - 1) * sd * np.sqrt(1 + 1 / n)
+    assert f"between {max(0.0, mean - reach):.4g} and {mean + reach:.4g}" in said
 
 
 def test_a_control_needs_the_full_model(toy_cut: Path, toy_text: Path, tmp_path: Path) -> None:
