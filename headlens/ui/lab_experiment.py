@@ -12,7 +12,7 @@ from headlens.lab.shipped import shipped_runs
 from headlens.lab.specs import Architecture
 from headlens.lab.study import Study
 from headlens.ui import background, state
-from headlens.ui.lab_form import choose_study, cost_sentence
+from headlens.ui.lab_form import SHAPES, choose_study, cost_sentence
 from headlens.ui.lab_results import show_study
 from headlens.ui.lab_work import SECTION, Live, key_of, known, start
 
@@ -121,11 +121,24 @@ def shipped_study(shape: str) -> tuple[Study, Live] | None:
     return study, live
 
 
-def _shipped() -> None:
-    """The shipped runs, where the form's shape has some."""
-    shape = state.remember("lab_shape", "llama")
+def main_sentences(shape: str) -> list[str]:
+    """What the shipped runs of a shape say to the main question, for each number of heads that is pruned."""
     ready = shipped_study(shape)
+    if ready is None:
+        return []
+    study, live = ready
+    tallies = study.tallies(live.results)
+    asked = (f"pruned-{large}" for large in study.larger)
+    return [v.sentence for name in asked for v in study.verdicts(tallies) if v.first == name and "scratch" in v.second]
+
+
+def _shipped() -> None:
+    """The main sentences of both shapes, then everything about the form's shape, where there are such runs."""
     st.subheader("Runs that come with HeadLens", anchor=False)
+    for shape, title in SHAPES.items():
+        for sentence in main_sentences(shape):
+            st.markdown(f"- **{title}.** {sentence}")
+    ready = shipped_study(state.remember("lab_shape", "llama"))
     if ready is None:
         st.caption("There are none for this shape yet. `python benchmarks/lab_bits.py` makes them.")
         return
@@ -133,5 +146,7 @@ def _shipped() -> None:
     found = shipped_runs()
     assert found is not None
     libraries = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    title = SHAPES[study.architecture.shape]
+    st.markdown(f"**In detail: {title}** (the shape chosen above)")
     st.caption(f"{len(study.seeds)} seeds, made on {found.made} by `{found.command}` ({libraries}).")
     show_study(study, live, "shipped")

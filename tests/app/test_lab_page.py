@@ -218,3 +218,15 @@ def test_choices_outlive_other_pages(open_app: Open, models: dict[str, str]) -> 
     assert app.number_input(key="_lab_steps").value == 30
     assert app.multiselect(key="_lab_heads").value == [2, 4]
     assert app.text_input(key="_lab_distances").value == "1, 2"
+
+
+def test_both_shapes_stand_beside_each_other(open_app: Open, models: dict[str, str]) -> None:
+    """The shipped runs: whatever they say, each shape says it for itself."""
+    app = open_app(PAGE, model=models["gpt2"])
+    shapes = [
+        element.value for element in app.markdown if "-shaped" in element.value and " of 12 runs" in element.value
+    ]
+    for shape in ("Llama-shaped", "Qwen3-shaped"):
+        sentences = lab_experiment.main_sentences(shape.split("-")[0].lower())
+        assert sentences
+        assert all(any(shape in said and sentence in said for said in shapes) for sentence in sentences)
