@@ -33,7 +33,7 @@ class Language:
         sharing: who has keys and values: every head (``mha``), groups of four (``gqa``), all together (``mqa``), or a
             shared latent vector (``mla``).
         layers, width, d_head, mlp: sizes.
-        steps, batch, rate: of the training; one cosine with a short warm-up.
+        steps, batch, rate: of the training; the learning rate goes as :func:`headlens.zoo.training.schedule` says.
         seed: of the weights and the stories.
     """
 

@@ -24,6 +24,9 @@ Inputs = dict[str, Tensor]
 Draw = Callable[[int], Inputs]
 """From the number of a step, counted from 1, to what the model's forward takes, with labels."""
 
+MOST_HIDDEN = 0.4
+"""Largest share of a story's words that is hidden in training. More hidden words teach more a step: with the measured
+share alone (0.15), BERT had not learnt to repeat, to recall and to agree after 5,000 steps."""
 GROUP = 4
 """Batches that are drawn together and sorted by length, so that little is padded."""
 
@@ -64,9 +67,10 @@ class _Stories:
         return [self._hide(ids, rng) if self.masked else (ids, ids) for ids in texts]
 
     def _hide(self, ids: list[int], rng: Random) -> Example:
-        """Hides as many words as are hidden when the model is measured."""
+        """Hides at least as many words as are hidden when the model is measured, up to :data:`MOST_HIDDEN`."""
         ordinary = range(1, len(ids) - 1)
-        hidden = set(rng.sample(ordinary, max(1, round(MASKED_SHARE * len(ordinary)))))
+        share = rng.uniform(MASKED_SHARE, MOST_HIDDEN)
+        hidden = set(rng.sample(ordinary, max(1, round(share * len(ordinary)))))
         shown = [self.mask if i in hidden else number for i, number in enumerate(ids)]
         return shown, [number if i in hidden else IGNORE for i, number in enumerate(ids)]
 

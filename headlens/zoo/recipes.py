@@ -90,7 +90,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 "LlamaForCausalLM",
                 "LlamaConfig",
                 {**_WIDE, "num_key_value_heads": 2, "intermediate_size": 192, "tie_word_embeddings": True},
-                **{"steps": 6000, "batch": 16, "rate": 2e-3},
+                **{"steps": 10000, "batch": 16, "rate": 3e-3},
             ),
             Recipe(
                 "zoo-bert",
@@ -99,10 +99,10 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 "BertForMaskedLM",
                 "BertConfig",
                 {
-                    **{**_WIDE, "intermediate_size": 256, "type_vocab_size": 2},
+                    **{**_WIDE, "initializer_range": 0.05, "intermediate_size": 256, "type_vocab_size": 2},
                     **{"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
                 },
-                **{"steps": 5000, "batch": 16, "rate": 2e-3},
+                **{"steps": 8000, "batch": 16, "rate": 1e-3},
             ),
             Recipe(
                 "zoo-t5",
@@ -167,7 +167,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                     **{"q_lora_rank": None, "kv_lora_rank": 48, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8},
                     **{"v_head_dim": 16, "tie_word_embeddings": True},
                 },
-                **{"steps": 7000, "batch": 16, "rate": 2e-3},
+                **{"steps": 11000, "batch": 16, "rate": 3e-3},
             ),
             _gpt2(
                 "zoo-gpt2-small",

@@ -161,6 +161,11 @@ def test_one_example(cli: Cli, gpt2: Path, tmp_path: Path) -> None:
     assert found.json["budgets"][0]["series"]["ranked"]["sure"] is None
 
 
+def whole_entries(cache: Path) -> list[Path]:
+    """What is in the store under its final name, so neither half written files nor folders."""
+    return [path for path in (cache / "store").glob("??/*") if len(path.name) == 64]
+
+
 def test_interrupted_and_resumed(cli: Cli, gpt2: Path, texts: Path, cache: Path) -> None:
     slow = (
         "import time\nfrom headlens.pruning.measure import SetMeasure\nplain = SetMeasure.report\n"
@@ -169,12 +174,14 @@ def test_interrupted_and_resumed(cli: Cli, gpt2: Path, texts: Path, cache: Path)
     command = ("curve", gpt2, "--method", "magnitude", "--data", texts, "--step", "0.05", "--json")
     process = start(*command, script=slow)
     deadline = time.monotonic() + 90
-    while time.monotonic() < deadline and len(list((cache / "store").glob("??/*"))) < 3:
+    while time.monotonic() < deadline and len(whole_entries(cache)) < 3:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     found = finish(process)
     assert found.code == 130
     assert "what was finished is stored; the same command resumes there" in found.lines[-1]
+    kept = len(whole_entries(cache))  # counted when nobody writes any more
     again = cli(*command)
     assert again.code == 0
-    assert again.json["cached"] >= 3
+    assert again.json["cached"] == kept >= 3
+    assert again.json["passes"] == len(whole_entries(cache)) - kept > 0
