@@ -1,4 +1,4 @@
-"""Where HeadLens keeps its files: results in the user's cache, progress in the user's data, assets beside the package.
+"""Where HeadLens keeps its files: results in the user's cache, progress in the user's data, assets with the program.
 
 Nothing here creates a folder; whoever writes first does.
 """
@@ -8,8 +8,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import headlens
 from headlens.errors import StoreError
 
+BUNDLED = "_app"
+"""Folder in an installed package that holds what lies beside it in the repository; setup.py puts it there."""
 CACHE_VARIABLE = "HEADLENS_CACHE"
 DATA_VARIABLE = "HEADLENS_DATA"
 
@@ -59,6 +62,19 @@ def models_cache_dir() -> Path:
     return cache_dir() / "models"
 
 
+def home() -> Path:
+    """Folder of ``app.py``, ``pages`` and ``assets``: inside the package where it was installed from a wheel, else
+    (a checkout, an editable install) the one beside it."""
+    package = Path(headlens.__file__).resolve().parent
+    inside = package / BUNDLED
+    return inside if inside.is_dir() else package.parent
+
+
+def is_checkout() -> bool:
+    """Whether this runs from a copy of the repository, where ``make`` and the requirements files are at hand."""
+    return (home() / "pyproject.toml").is_file()
+
+
 def asset_dir() -> Path:
-    """Folder ``assets`` beside the package: trained models, texts and pictures that come with HeadLens."""
-    return Path(__file__).resolve().parent.parent / "assets"
+    """Folder ``assets``: trained models, texts and pictures that come with HeadLens. Never written by the app."""
+    return home() / "assets"

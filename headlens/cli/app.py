@@ -13,9 +13,9 @@ from typing import Annotated
 
 import typer
 
-import headlens
 from headlens.cli.output import say
 from headlens.errors import HeadlensError
+from headlens.paths import home
 
 NAME = "app"
 LOCAL = "127.0.0.1"
@@ -41,12 +41,12 @@ def run(
 
 
 def app_script() -> Path:
-    """``app.py`` beside the package; raises HeadlensError where only the package was installed."""
-    script = Path(headlens.__file__).resolve().parent.parent / "app.py"
+    """``app.py``; raises HeadlensError where it, or Streamlit, was not installed with the package."""
+    script = home() / "app.py"
     if not script.is_file():
-        raise HeadlensError(f"there is no {script}; the app is started from a copy of the repository (make run)")
+        raise HeadlensError(f"there is no {script}; install HeadLens again, or start it from a copy of the repository")
     if find_spec("streamlit") is None:
-        raise HeadlensError("the app needs streamlit; run `pip install -r requirements.txt`")
+        raise HeadlensError("the app needs streamlit; run `pip install streamlit`")
     return script
 
 

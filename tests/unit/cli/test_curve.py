@@ -184,4 +184,4 @@ def test_interrupted_and_resumed(cli: Cli, gpt2: Path, texts: Path, cache: Path)
     again = cli(*command)
     assert again.code == 0
     assert again.json["cached"] == kept >= 3
-    assert again.json["passes"] == len(whole_entries(cache)) - kept > 0
+    assert len(whole_entries(cache)) > kept
