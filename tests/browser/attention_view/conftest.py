@@ -2,83 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
-STUB = Path(__file__).parent / "stub_app.py"
-ROOT = Path(__file__).parents[3]
-OPTIONS = {
-    "server.address": "127.0.0.1",
-    "server.headless": "true",
-    "server.fileWatcherType": "none",
-    "browser.gatherUsageStats": "false",
-    "runner.postScriptGC": "false",
-}
+from tests.browser.component_stub import StubPage, opener, serve
 
 
 @pytest.fixture(scope="session")
 def attention_url() -> Iterator[str]:
     """Address of the stub page on a server of its own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = [part for name, value in OPTIONS.items() for part in (f"--{name}", value)]
-    command = [sys.executable, "-m", "streamlit", "run", str(STUB), "--server.port", str(port), *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _wait_for(f"{url}/_stcore/health", server)
+    with serve(Path(__file__).with_name("stub_app.py")) as url:
         yield url
-    finally:
-        server.terminate()
-        server.wait(10)
 
 
-def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end and server.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=2):
-                return
-        except OSError:
-            time.sleep(0.1)
-    raise RuntimeError(f"the stub page did not start (exit code {server.poll()})")
-
-
-class Figure:
+class Figure(StubPage):
     """The stub page with its attention view."""
 
     def __init__(self, page: Page, url: str) -> None:
-        self.page = page
-        self.problems: list[str] = []
-        self.hosts: set[str] = set()
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
-        page.on("console", self._note_message)
-        page.on("request", self._note_host)
-        page.goto(url)
+        super().__init__(page, url)
         expect(self.figure).to_be_visible(timeout=30_000)
-
-    def _note_message(self, message: ConsoleMessage) -> None:
-        # The tests themselves read pixels back, which Chromium remarks upon.
-        if message.type in ("error", "warning") and "willReadFrequently" not in message.text:
-            self.problems.append(message.text)
-
-    def _note_host(self, request: Request) -> None:
-        found = re.match(r"(?:https?|wss?)://([^/:]+)", request.url)
-        if found:
-            self.hosts.add(found[1])
 
     @property
     def figure(self) -> Locator:
@@ -133,15 +80,8 @@ class Figure:
             [round((key + 0.3) * self.cell()), round((query + 0.3) * self.cell())],
         )
 
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            self.page.keyboard.press(key)
-
     def shows(self, label: str) -> None:
         expect(self.figure).to_have_attribute("data-painted", label, timeout=10_000)
-
-    def expect_text(self, text: str) -> None:
-        expect(self.page.get_by_text(text)).to_be_visible(timeout=10_000)
 
 
 OpenFigure = Callable[..., Figure]
@@ -150,16 +90,5 @@ OpenFigure = Callable[..., Figure]
 @pytest.fixture
 def open_figure(browser: Browser, attention_url: str) -> Iterator[OpenFigure]:
     """Opens the stub page in a fresh context; afterwards nothing may have gone wrong or to another host."""
-    opened: list[Figure] = []
-
-    def open_one(query: str = "", **context: Any) -> Figure:
-        context.setdefault("viewport", {"width": 1000, "height": 1000})
-        page = browser.new_context(**context).new_page()
-        opened.append(Figure(page, f"{attention_url}/?{query}"))
-        return opened[-1]
-
-    yield open_one
-    for figure in opened:
-        figure.page.context.close()
-        assert figure.problems == []
-        assert figure.hosts == {"127.0.0.1"}
+    with opener(browser, attention_url, Figure) as open_one:
+        yield open_one
