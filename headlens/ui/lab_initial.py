@@ -116,8 +116,28 @@ def _lab_models() -> None:
     if table is None:
         st.caption("Not measured yet: `python benchmarks/lab_initial.py` does it.")
         return
+    st.markdown(f"**{lab_sentence(table['rows'])}**")
     st.dataframe(pd.DataFrame(lab_rows(table["rows"])), hide_index=True)
     st.caption(f"Mean ± standard error over seeds; {made_by(table)}.")
+
+
+def lab_sentence(rows: Sequence[dict[str, Any]]) -> str:
+    """The answer to the question on the lab's models, as the rows have it."""
+    first = [row for row in rows if row["when"] == "initial"]
+    full = sum(row["rank"] == row["heads"] for row in first)
+    if full == len(first):
+        said = f"No: in all {full} models with random weights no head is a linear combination of the others"
+    else:
+        said = f"In {len(first) - full} of {len(first)} models with random weights some heads are linearly dependent"
+    courses = []
+    for shape in dict.fromkeys(row["shape"] for row in rows):
+        means = (
+            mean([row["mean_cka"] for row in rows if (row["shape"], row["when"]) == (shape, when)]).value
+            for when in ("initial", "trained")
+        )
+        courses.append("{}: {:.2f} to {:.2f}".format(shape, *means))
+    alike = "; ".join(courses)
+    return f"{said}. Alike is another matter: mean CKA from before to after training, {alike}."
 
 
 def lab_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

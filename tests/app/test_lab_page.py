@@ -12,7 +12,7 @@ from headlens.lab.questions import CONTROLS
 from headlens.lab.results import RunResult
 from headlens.lab.shipped import Shipped
 from headlens.ui import jobs as background_jobs
-from headlens.ui import lab_experiment, lab_language, lab_training
+from headlens.ui import lab_experiment, lab_initial, lab_language, lab_training
 from headlens.ui.lab_page import SECTIONS
 from tests.app.conftest import Open
 from tests.unit.lab.invented import Loss, always, never, results, stuck_with_few, study
@@ -98,6 +98,24 @@ def _until(reached: object, seconds: float = 60) -> None:
     while not reached():  # type: ignore[operator]
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"),
+    [
+        ((2, 4), "No: in all 2 models with random weights no head"),
+        ((2, 3), "In 1 of 2 models with random weights some heads are linearly dependent"),
+    ],
+)
+def test_the_stored_answer_follows_its_rows(ranks: tuple[int, int], said: str) -> None:
+    rows = [
+        {"shape": shape, "heads": heads, "rank": rank, "when": when, "mean_cka": cka}
+        for (shape, heads), rank, before in zip((("llama", 2), ("qwen3", 4)), ranks, (0.9, 0.5), strict=True)
+        for when, cka in (("initial", before), ("trained", before - 0.25))
+    ]
+    sentence = lab_initial.lab_sentence(rows)
+    assert sentence.startswith(said)
+    assert sentence.endswith("llama: 0.90 to 0.65; qwen3: 0.50 to 0.25.")
 
 
 @pytest.mark.parametrize(
