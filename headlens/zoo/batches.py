@@ -17,6 +17,7 @@ from torch import Tensor
 from headlens.data.batch import IGNORE
 from headlens.data.encode import MASKED_SHARE
 from headlens.zoo import english, number_words, shapes
+from headlens.zoo.grammar import Story
 from headlens.zoo.recipes import Recipe, reader
 from headlens.zoo.vocabulary import PAD
 
@@ -24,9 +25,12 @@ Inputs = dict[str, Tensor]
 Draw = Callable[[int], Inputs]
 """From the number of a step, counted from 1, to what the model's forward takes, with labels."""
 
-MOST_HIDDEN = 0.4
-"""Largest share of a story's words that is hidden in training. More hidden words teach more a step: with the measured
-share alone (0.15), BERT had not learnt to repeat, to recall and to agree after 5,000 steps."""
+MOST_HIDDEN = 0.5
+"""Share of the words that need a skill which a model that fills gaps is asked for in steps of practice
+(:attr:`headlens.zoo.recipes.Recipe.practice`): it has to see enough of them to learn from. Others are asked for all."""
+OTHERS = 0.2
+"""In those steps, how much rarer words without a skill are asked for. Later steps ask as the model is measured, so that
+it does not believe whatever it is asked for to be a skill's word."""
 GROUP = 4
 """Batches that are drawn together and sorted by length, so that little is padded."""
 
@@ -38,7 +42,8 @@ def draw(recipe: Recipe, seed: int) -> Draw:
     @lru_cache(maxsize=1)
     def group(number: int) -> list[Inputs]:
         rng = Random(f"{seed}|{recipe.kind}|{number}")
-        drawn = sorted(examples(rng, GROUP * recipe.batch), key=lambda example: len(example[0]))
+        practice = number * GROUP < recipe.practice * recipe.steps
+        drawn = sorted(examples(rng, GROUP * recipe.batch, practice), key=lambda example: len(example[0]))
         batches = [examples.batch(drawn[i : i + recipe.batch]) for i in range(0, len(drawn), recipe.batch)]
         rng.shuffle(batches)
         return batches
@@ -61,21 +66,33 @@ class _Stories:
         self.first, self.last = (int(getattr(tokenizer, name)) for name in names)
         self.mask = tokenizer.mask_token_id
 
-    def __call__(self, rng: Random, count: int) -> list[Example]:
-        texts = [[self.ids[word] for word in english.story(rng).words] for _ in range(count)]
-        texts = [[self.first, *ids, self.last] for ids in texts]
-        return [self._hide(ids, rng) if self.masked else (ids, ids) for ids in texts]
+    def __call__(self, rng: Random, count: int, practice: bool) -> list[Example]:
+        return [self._example(english.story(rng), rng, practice) for _ in range(count)]
 
-    def _hide(self, ids: list[int], rng: Random) -> Example:
-        """Hides at least as many words as are hidden when the model is measured, up to :data:`MOST_HIDDEN`."""
-        ordinary = range(1, len(ids) - 1)
-        share = rng.uniform(MASKED_SHARE, MOST_HIDDEN)
-        hidden = set(rng.sample(ordinary, max(1, round(share * len(ordinary)))))
-        shown = [self.mask if i in hidden else number for i, number in enumerate(ids)]
-        return shown, [number if i in hidden else IGNORE for i, number in enumerate(ids)]
+    def _example(self, story: Story, rng: Random, practice: bool) -> Example:
+        ids = [self.first, *(self.ids[word] for word in story.words), self.last]
+        if not self.masked and not practice:
+            return ids, ids
+        most = MOST_HIDDEN if self.masked else 1.0
+        asked = {1 + i for i in (_practised(story, rng, most) if practice else _as_measured(story, rng))}
+        wanted = [number if i in asked else IGNORE for i, number in enumerate(ids)]
+        return ([self.mask if i in asked else number for i, number in enumerate(ids)] if self.masked else ids), wanted
 
     def batch(self, examples: list[Example]) -> Inputs:
         return _padded(examples)
+
+
+def _as_measured(story: Story, rng: Random) -> set[int]:
+    """As many words as are hidden when the model is measured."""
+    count = len(story.words)
+    return set(rng.sample(range(count), max(1, round(MASKED_SHARE * count))))
+
+
+def _practised(story: Story, rng: Random, most: float) -> set[int]:
+    """Many of the words that need a skill (share ``most``) and few of the others; at least one."""
+    shares = [most * OTHERS if skill is None else most for skill in story.skills]
+    asked = {i for i, share in enumerate(shares) if rng.random() < share}
+    return asked or {rng.randrange(len(shares))}
 
 
 class _Pairs:
@@ -84,7 +101,8 @@ class _Pairs:
     def __init__(self, recipe: Recipe) -> None:
         self.tokenizer: Any = reader(recipe)
 
-    def __call__(self, rng: Random, count: int) -> list[Example]:
+    def __call__(self, rng: Random, count: int, practice: bool) -> list[Example]:
+        del practice
         pairs = [number_words.pair(rng, "train") for _ in range(count)]
         sources = self.tokenizer([pair.source for pair in pairs])["input_ids"]
         targets = self.tokenizer([pair.target for pair in pairs])["input_ids"]
@@ -100,7 +118,8 @@ class _Pictures:
     def __init__(self, recipe: Recipe) -> None:
         del recipe
 
-    def __call__(self, rng: Random, count: int) -> list[Any]:
+    def __call__(self, rng: Random, count: int, practice: bool) -> list[Any]:
+        del practice
         scenes = [shapes.scene(rng) for _ in range(count)]
         return [(shapes.picture(scene), shapes.LABELS.index(scene.answer)) for scene in scenes]
 

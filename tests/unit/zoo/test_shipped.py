@@ -42,9 +42,9 @@ SHAPES = {
 }
 
 
-GAPS = {"zoo-gpt2-small": 0.1, "zoo-mla": 0.1, "zoo-bert": 0.5}
-"""Largest distance from the possible loss, in nats, where it is not 0.05. BERT has not learnt to repeat, to recall and
-to agree in its 5,000 steps; its card says so."""
+GAPS = {"zoo-gpt2-small": 0.1, "zoo-mla": 0.1, "zoo-bert": 0.35}
+"""Largest distance from the possible loss, in nats, where it is not 0.05. BERT has not learnt whom something was
+given to, to recall, and surnames in its 8,000 steps; its card says so."""
 
 
 @pytest.fixture(autouse=True)

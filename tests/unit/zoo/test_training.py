@@ -12,7 +12,7 @@ import torch
 
 from headlens.data.batch import IGNORE
 from headlens.errors import Cancelled
-from headlens.zoo import number_words
+from headlens.zoo import english, number_words
 from headlens.zoo.batches import GROUP, draw
 from headlens.zoo.recipes import LENGTH, RECIPES, build, reader
 from headlens.zoo.training import forget, schedule, train
@@ -118,7 +118,8 @@ def test_batches_follow_the_seed_and_the_step(name: str) -> None:
 
 def test_what_is_hidden_from_a_masked_model() -> None:
     tokenizer: Any = reader(RECIPES["zoo-bert"])
-    batch = draw(RECIPES["zoo-bert"], 0)(1)
+    recipe = replace(RECIPES["zoo-bert"], practice=0.0)
+    batch = draw(recipe, 0)(1)
     ids, labels, mask = batch["input_ids"], batch["labels"], batch["attention_mask"]
     hidden = ids == tokenizer.mask_token_id
     assert torch.equal(hidden, labels != IGNORE)
@@ -126,6 +127,29 @@ def test_what_is_hidden_from_a_masked_model() -> None:
     ordinary = mask.sum(1) - 2
     assert hidden.sum(1).tolist() == [max(1, round(0.15 * int(n))) for n in ordinary]
     assert ids.shape[1] <= LENGTH
+
+
+@pytest.mark.parametrize(("name", "most"), [("zoo-bert", 0.5), ("zoo-llama", 1.0)])
+def test_steps_of_practice_ask_mostly_for_skills(name: str, most: float) -> None:
+    """Parsed by the grammar from the words alone; then, from the first step after it on, asked for as measured."""
+    recipe = replace(RECIPES[name], practice=0.5, steps=80, batch=16)
+    tokenizer: Any = reader(recipe)
+    batch_of = draw(recipe, 3)
+
+    def shares(steps: range) -> tuple[float, float]:
+        """Of the words that need a skill, and of the others, the share that is asked for."""
+        skilled, plain = [], []
+        for batch in map(batch_of, steps):
+            for ids, labels, mask in zip(batch["input_ids"], batch["labels"], batch["attention_mask"], strict=True):
+                whole = ids.where(labels == IGNORE, labels)[mask.bool()][1:-1]
+                story = english.annotate(" ".join(tokenizer.convert_ids_to_tokens(whole.tolist())))
+                for skill, label in zip(story.skills, labels[mask.bool()][1:-1].tolist(), strict=True):
+                    (plain if skill is None else skilled).append(label != IGNORE)
+        return sum(skilled) / len(skilled), sum(plain) / len(plain)
+
+    assert shares(range(1, 41)) == pytest.approx((most, most / 5), abs=0.03)
+    after = 0.15 if name == "zoo-bert" else 1.0
+    assert shares(range(41, 61)) == pytest.approx((after, after), abs=0.04)
 
 
 def test_held_out_numbers_are_never_trained_on() -> None:
