@@ -9,14 +9,14 @@ PORT ?= 8501
 MODELS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast browser check format bench pruning-table zoo lab-bits lab-initial lab-language clean
+.PHONY: help setup run test test-fast browser check format bench bench-cluster soak pruning-table zoo lab-bits lab-initial lab-language clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(STAMP)  ## make .venv with everything in it (quick when nothing changed)
 
-$(STAMP): requirements.txt requirements-dev.txt requirements-models.txt pyproject.toml
+$(STAMP): requirements.txt requirements-dev.txt requirements-models.txt requirements-cluster.txt pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit("HeadLens needs Python 3.11 or newer; say make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-dev.txt
@@ -48,6 +48,12 @@ format: setup  ## format and mend what can be mended
 
 bench: setup  ## measure the speed figures of benchmarks/README.md (about 10 minutes)
 	$(BIN)/python benchmarks/engine.py
+
+bench-cluster: setup  ## measure the Ray engine against plain processes (two quiet cores)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/cluster.py
+
+soak: setup  ## many sessions, kills, full disk, damage, fuzz (half an hour; docs/reliability.md)
+	$(BIN)/python -m tests.soak
 
 pruning-table: setup  ## measure how many heads can go and what that is worth (hours)
 	$(BIN)/python benchmarks/pruning_table.py

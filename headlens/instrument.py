@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import threading
 from collections.abc import Callable, Mapping
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from headlens.calls import Mark, call_one_at_a_time, replace_call
 from headlens.errors import ModelError
 from headlens.patterns import call_attention
-from headlens.run import Run, StopForward, current
+from headlens.run import Edit, Run, StopForward, current
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -24,15 +24,8 @@ if TYPE_CHECKING:
 _owners = itertools.count(1)
 
 
-class _Mark:
-    """Something written on a module that a copy of the model must not carry: a deep copy is a plain model."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> None:
-        return None
-
-
 @dataclass(frozen=True)
-class Owner(_Mark):
+class Owner(Mark):
     """The number under which runs address an instrumented model, and its stacks."""
 
     number: int
@@ -40,7 +33,7 @@ class Owner(_Mark):
 
 
 @dataclass(frozen=True)
-class Where(_Mark):
+class Where(Mark):
     """The address of a hooked module; ``layers`` has several entries where layers share one module.
 
     Attributes:
@@ -48,6 +41,7 @@ class Where(_Mark):
         layers: the layers that the module serves.
         depth: number of layers in the stack.
         heads, d_head: how its heads lie side by side.
+        device: where ``z`` and patterns are handed out, in a model that is spread over several; None: where they are.
     """
 
     owner: int
@@ -57,6 +51,7 @@ class Where(_Mark):
     depth: int
     heads: int
     d_head: int
+    device: torch.device | None = None
 
     def layer(self, run: Run) -> int:
         """The layer that is running now; counted by block calls where one module serves many layers."""
@@ -64,9 +59,13 @@ class Where(_Mark):
             return self.layers[0]
         return (_calls(run, self.stack) - 1) % self.depth
 
+    def hand_out(self, found: Tensor) -> Tensor:
+        """What a callback gets: on the device of the inputs, whichever one the layer is on."""
+        return found if self.device is None else found.to(self.device)
+
 
 @dataclass(frozen=True)
-class BlockAt(_Mark):
+class BlockAt(Mark):
     """The address of a block: the indices in its stack at which it is called, and the stack's depth."""
 
     owner: int
@@ -75,8 +74,20 @@ class BlockAt(_Mark):
     depth: int
 
 
-def instrument(model: PreTrainedModel, sites: tuple[SitePlaces, ...]) -> int:
+def instrument(
+    model: PreTrainedModel,
+    sites: tuple[SitePlaces, ...],
+    *,
+    device: torch.device | None = None,
+    one_at_a_time: bool = False,
+) -> int:
     """Installs the hooks on ``model`` and returns the owner number under which runs address it.
+
+    Args:
+        model: to be instrumented.
+        sites: where its heads are.
+        device: of the inputs, where the model is spread over several devices.
+        one_at_a_time: forward passes of different threads wait for each other.
 
     With no run in the context every hook returns at once and the model's outputs are the plain ones, bit for bit.
 
@@ -87,21 +98,25 @@ def instrument(model: PreTrainedModel, sites: tuple[SitePlaces, ...]) -> int:
         raise ModelError("this model is open already: share the Lens that open_model gave for it")
     number = next(_owners)
     owner = Owner(number, tuple({site.stack for site in sites}))
-    for where, place in _addresses(number, sites):
+    for where, place in _addresses(number, sites, device):
         place.out_proj._headlens_where = where
         _hook_once(place.out_proj, _at_out_proj)
         place.attention._headlens_where = where
-        _replace_call(place.attention, call_attention)
+        replace_call(place.attention, call_attention)
     for at, block in _blocks(number, sites):
         block._headlens_block = at
-        _replace_call(block, _call_block)
+        replace_call(block, _call_block)
     for root in (model.base_model, model):
         root._headlens_owner = owner  # type: ignore[assignment]
         _hook_once(root, _reset_calls)
+    if one_at_a_time:
+        call_one_at_a_time(model)
     return number
 
 
-def _addresses(owner: int, sites: tuple[SitePlaces, ...]) -> list[tuple[Where, Any]]:
+def _addresses(
+    owner: int, sites: tuple[SitePlaces, ...], device: torch.device | None = None
+) -> list[tuple[Where, Any]]:
     """One address per distinct module, with all the layers that it serves."""
     found = []
     for site in sites:
@@ -111,7 +126,7 @@ def _addresses(owner: int, sites: tuple[SitePlaces, ...]) -> list[tuple[Where, A
         for layers in layers_of.values():
             place = site.layers[layers[0]]
             depth = len(site.layers)
-            where = Where(owner, site.name, site.stack, tuple(layers), depth, place.heads, place.d_head)
+            where = Where(owner, site.name, site.stack, tuple(layers), depth, place.heads, place.d_head, device)
             found.append((where, place))
     return found
 
@@ -159,35 +174,19 @@ def _at_out_proj(module: Any, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | 
         return None
     z = args[0].unflatten(-1, (where.heads, where.d_head))  # [..., heads * d_head] -> [..., heads, d_head]
     if wants and run.on_z is not None:
-        run.on_z(*key, z.detach())
-    if edit is None:
-        return None
+        run.on_z(*key, where.hand_out(z.detach()))
+    return None if edit is None else (_edited(z, edit).flatten(-2), *args[1:])
+
+
+def _edited(z: Tensor, edit: Edit) -> Tensor:
+    """``z`` after an edit, in its own dtype and on its own device, wherever the edit was made."""
     if edit.off is not None:
-        off = edit.off[:, None, :, None]
-        z = z.masked_fill(off, 0.0) if edit.value is None else z.where(~off, edit.value)
+        off = edit.off.to(z.device)[:, None, :, None]
+        z = z.masked_fill(off, 0.0) if edit.value is None else z.where(~off, edit.value.to(z.device))
     if edit.gate is not None:
-        z = z * edit.gate[:, None, :, None]
-    return (z.flatten(-2), *args[1:])
-
-
-def _replace_call(module: nn.Module, around: Callable[..., Any]) -> None:
-    """Replaces the module's class by a subclass whose calls go through ``around(module, call, args, kwargs)``.
-
-    A forward hook cannot skip a module's work or see an exception, and a replaced ``forward`` attribute would be shared
-    by deep copies of the model and lost under accelerate's dispatch; a subclass has none of these troubles.
-    """
-    if all(cls.__dict__.get("_headlens_around") is not around for cls in type(module).__mro__):
-        module.__class__ = _with_call(type(module), around)
-
-
-@functools.cache
-def _with_call(cls: type[nn.Module], around: Callable[..., Any]) -> type[nn.Module]:
-    def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return around(self, cls.__call__, args, kwargs)
-
-    # The name stays: transformers and accelerate look classes up by it.
-    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
-    return type(cls.__name__, (cls,), {**names, "__call__": call, "_headlens_around": around})
+        # A float32 gate on half-precision z: the product's gradient is summed in float32.
+        z = (z * edit.gate.to(z.device)[:, None, :, None]).to(z.dtype)
+    return z
 
 
 def _call_block(block: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

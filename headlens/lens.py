@@ -15,6 +15,8 @@ from headlens.errors import DataError, ModelError
 from headlens.heads import HeadSet, LayerShape, SiteShape, Topology
 from headlens.instrument import instrument
 from headlens.models.families import family_of
+from headlens.models.offloaded import is_offloaded, tensors_of
+from headlens.models.placement import main_device
 from headlens.run import Edit, Run, StopForward, running
 from headlens.switches import off_mask
 
@@ -26,22 +28,34 @@ if TYPE_CHECKING:
 
     from headlens.models.families import SitePlaces
     from headlens.models.loading import Loaded
+    from headlens.models.placement import DeviceMap
 
 
-def open_model(name: str, *, device: str = "auto", dtype: str | None = None) -> Lens:
+def open_model(
+    name: str,
+    *,
+    device: str = "auto",
+    dtype: str | None = None,
+    device_map: DeviceMap | None = None,
+    max_memory: Mapping[int | str, int] | None = None,
+) -> Lens:
     """Opens a model by catalogue name, local folder, GGUF file or hub id.
 
     Args:
         name: MODEL of the command line.
         device: ``auto`` (cuda, else mps, else cpu), ``cpu``, ``cuda`` or ``mps``.
         dtype: ``float32``, ``bfloat16`` or ``float16``; float32 on a CPU unless asked.
+        device_map: for a model that one device cannot hold: ``auto`` (GPUs first, then main memory, then the disk),
+            ``balanced``, ``balanced_low_0``, ``sequential``, or a dict from modules to devices (a GPU's number,
+            ``cpu``, ``disk``). What is on the disk, or in main memory beside a GPU, is loaded in every forward pass.
+        max_memory: bytes that the weights may take on each device, with ``device_map``.
 
     Raises:
         ModelError: it cannot be found, read, understood or held in memory; says what to do.
     """
     from headlens.models.loading import load
 
-    return Lens(load(name, device=device, dtype=dtype))
+    return Lens(load(name, device=device, dtype=dtype, device_map=device_map, max_memory=max_memory))
 
 
 class Lens:
@@ -77,12 +91,15 @@ class Lens:
         if not any(site.layers for site in self.sites):
             raise ModelError(f"{type(self.model).__name__} has no attention heads to look at")
         self.topology = Topology(tuple(_shape(site, (loaded.sidecar or {}).get("heads")) for site in self.sites))
-        self.owner = instrument(self.model, self.sites)
+        self._counted = getattr(loaded, "parameters", None)
+        self._inputs_on = main_device(self.model)
+        # Weights that come and go in a forward pass are the one thing that threads cannot share.
+        self.owner = instrument(self.model, self.sites, device=self._inputs_on, one_at_a_time=is_offloaded(self.model))
 
     @property
     def device(self) -> torch.device:
         """Where inputs go."""
-        return self.model.device
+        return self._inputs_on or self.model.device
 
     @property
     def dtype(self) -> torch.dtype:
@@ -92,6 +109,8 @@ class Lens:
     @cached_property
     def parameters(self) -> int:
         """Number of parameters, shared ones counted once."""
+        if self._counted is not None:
+            return self._counted
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     @cached_property
@@ -116,10 +135,10 @@ class Lens:
     def fingerprint(self) -> str:
         """sha256 over the class and every weight's name, dtype, shape and bytes; the same for equal models anywhere."""
         digest = hashlib.sha256(type(self.model).__name__.encode())
-        for name, tensor in sorted(self.model.state_dict().items()):
+        for name, tensor in tensors_of(self.model):
             digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
             raw = tensor.detach().contiguous().cpu().flatten().view(torch.uint8)
-            digest.update(memoryview(raw.numpy()))
+            digest.update(memoryview(raw.numpy()))  # type: ignore[arg-type]  # numpy's arrays are buffers
         digest.update(repr(sorted(_behaviour(self.model.config).items())).encode())
         return digest.hexdigest()
 
@@ -188,6 +207,11 @@ class Lens:
     def __repr__(self) -> str:
         sites = ", ".join(f"{s.name} {len(s.layers)} x {s.width()}" for s in self.topology.sites)
         return f"Lens({self.name!r}, {self.family}, {self.task}, {sites})"
+
+    def _repr_html_(self) -> str:
+        from headlens.notebook import lens_html
+
+        return lens_html(self)
 
 
 def _behaviour(config: Any) -> dict[str, Any]:

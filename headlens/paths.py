@@ -14,6 +14,7 @@ from headlens.errors import StoreError
 BUNDLED = "_app"
 """Folder in an installed package that holds what lies beside it in the repository; setup.py puts it there."""
 CACHE_VARIABLE = "HEADLENS_CACHE"
+STORE_VARIABLE = "HEADLENS_STORE"
 DATA_VARIABLE = "HEADLENS_DATA"
 
 
@@ -46,6 +47,10 @@ def _folder(variable: str, usual: str) -> Path:
         import platformdirs
 
         return getattr(platformdirs, usual)("headlens")
+    return _named(variable, chosen)
+
+
+def _named(variable: str, chosen: str) -> Path:
     try:
         return Path(chosen).expanduser().absolute()
     except RuntimeError as error:
@@ -55,6 +60,16 @@ def _folder(variable: str, usual: str) -> Path:
 def store_dir() -> Path:
     """Folder of the result store (see :mod:`headlens.store`)."""
     return cache_dir() / "store"
+
+
+def store_place() -> Path | str:
+    """Where results are kept: the folder or fsspec URL that ``HEADLENS_STORE`` names, else :func:`store_dir`.
+
+    Raises:
+        StoreError: a folder of a user that this machine does not know.
+    """
+    chosen = os.environ.get(STORE_VARIABLE, "")
+    return chosen if "://" in chosen else _named(STORE_VARIABLE, chosen) if chosen else store_dir()
 
 
 def models_cache_dir() -> Path:

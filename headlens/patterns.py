@@ -96,7 +96,7 @@ def call_attention(module: Any, call: Callable[..., Any], args: tuple[Any, ...],
         return call(module, *args, **kwargs)
     with KernelSpy() as spy:
         output = call(module, *args, **kwargs)
-    run.on_pattern(*key, pattern_of(spy, output, where.heads, type(module).__name__))
+    run.on_pattern(*key, where.hand_out(pattern_of(spy, output, where.heads, type(module).__name__)))
     return output
 
 

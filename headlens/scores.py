@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headlens.heads import Topology, Unit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HeadScores:
     """One score for each head (or KV group) of a model, with its error and its provenance.
 
@@ -123,6 +123,17 @@ class HeadScores:
         write_text(path, self.to_frame().to_csv(index=False))
         write_text(beside, json.dumps(self.describe(), indent=1, allow_nan=False) + "\n")
         return beside
+
+    def __repr__(self) -> str:
+        sites = ", ".join(f"{site} {' x '.join(map(str, array.shape))}" for site, array in self.values.items())
+        kinds = ", ".join(kind for kind in (self.method, self.metric, self.ablation) if kind)
+        sure = "" if self.reliability is None else f", reliability {self.reliability:.2f}"
+        return f"HeadScores({kinds}, {sites}, n={self.n}{sure})"
+
+    def _repr_html_(self) -> str:
+        from headlens.notebook import scores_html
+
+        return scores_html(self)
 
 
 STABLE = 0.5

@@ -1,20 +1,17 @@
-"""Results on disk, addressed by what produced them: nothing is computed twice, a kill loses one unit at most.
+"""Results that outlive the process, addressed by what produced them: nothing is computed twice, a kill loses one unit.
 
-One file holds one unit: ``MAGIC (8 bytes) | key (32) | sha256 of magic, key and payload (32) | payload``, where the
-payload is a safetensors buffer (arrays, and the unit's meta as JSON). Files appear under their final name by
-``os.replace`` of a complete, synced temporary file, so a reader sees a whole entry or none. The same key always means
-the same content, so several processes share a store without a lock: whoever writes last changes nothing.
+One file (or object, see :mod:`headlens.shelves`) holds one unit: ``MAGIC (8 bytes) | key (32) | sha256 of magic, key
+and payload (32) | payload``, where the payload is a safetensors buffer (arrays, and the unit's meta as JSON). In a
+folder files appear under their final name by ``os.replace`` of a complete, synced temporary file, so a reader sees a
+whole entry or none. The same key always means the same content, so several processes share a store without a lock:
+whoever writes last changes nothing.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import logging
-import os
-import re
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,17 +22,16 @@ import numpy as np
 from safetensors import numpy as safetensors_numpy
 
 from headlens.errors import StoreError
-from headlens.paths import CACHE_VARIABLE, store_dir
+from headlens.paths import store_place
+from headlens.shelves import KEY_PATTERN, STALE_SECONDS, shelf_at
+
+__all__ = ["SCHEMA", "STALE_SECONDS", "Store", "unit_key"]
 
 SCHEMA = 1
 """Mixed into every key. Raise it when the numbers or the file format change: old entries are then not found."""
 
 MAGIC = b"HLSTORE1"
-STALE_SECONDS = 3600.0
-"""Age after which a temporary file is taken for the remains of a killed process."""
-
 _HEADER_BYTES = len(MAGIC) + 32 + 32
-_KEY_PATTERN = re.compile(r"[0-9a-f]{64}")
 _log = logging.getLogger(__name__)
 
 
@@ -101,14 +97,31 @@ def _unpack(key: str, raw: bytes) -> bytes | None:
 
 
 class Store:
-    """Results of finished units in the folder ``root``, created by the first ``put``; processes may share it."""
+    """Results of finished units in a folder or at an fsspec URL, created by the first ``put``; processes may share it.
+
+    Args:
+        root: the folder or URL; None: what ``HEADLENS_STORE`` names, else a folder in the user's cache.
+
+    Raises:
+        StoreError: a URL of an unknown kind, or the package for it is missing.
+    """
 
     unit_key = staticmethod(unit_key)
 
-    def __init__(self, root: Path | None = None) -> None:
-        self.root = store_dir() if root is None else Path(root)
+    def __init__(self, root: Path | str | None = None) -> None:
+        self.shelf = shelf_at(store_place() if root is None else root)
         self._reported: set[str] = set()
         self._swept = False
+
+    @property
+    def root(self) -> Path:
+        """The folder; for stores at a URL, which have none, the URL as a path (for messages)."""
+        return Path(self.shelf.where)
+
+    @property
+    def where(self) -> str:
+        """The folder or URL, from which another process can make the same store."""
+        return str(self.shelf.where)
 
     def get(self, key: str) -> dict[str, np.ndarray] | None:
         """Arrays of a unit (own, writeable, C-ordered copies), or None: missing, or damaged and hence dropped.
@@ -144,18 +157,36 @@ class Store:
             TypeError: an array or meta value of another type.
             ValueError: an array name or key that cannot be kept.
         """
-        path = self._path(key)
-        entry = _pack(key, arrays, meta or {})
+        entry = _pack(_checked(key), arrays, meta or {})
         with self._explained("write"):
-            path.parent.mkdir(parents=True, exist_ok=True)
             if not self._swept:
                 self._sweep()
-            _write_atomically(path, entry)
+            self.shelf.write(key, entry)
+
+    def check(self) -> None:
+        """Writes a small entry, reads it and removes it.
+
+        Raises:
+            StoreError: that is not possible; so a long computation need not find out.
+        """
+        key = unit_key(check=uuid4().hex)
+        self.put(key, {})
+        with self._explained("read"):
+            if self._read(key) is None:
+                raise StoreError(
+                    f"{self.shelf.shown} does not give back what was written; choose another place for results"
+                )
+        self.discard(key)
+
+    def discard(self, key: str) -> None:
+        """Removes one entry, if it is there; raises StoreError where that is not allowed."""
+        with self._explained("remove"):
+            self.shelf.remove(_checked(key))
 
     def size(self) -> int:
         """Bytes that all entries take (file lengths)."""
         with self._explained("read"):
-            return sum(length for _, length, _ in self._entries())
+            return sum(length for _, length, _ in self.shelf.entries())
 
     def clear(self) -> int:
         """Remove every entry; returns how many went."""
@@ -168,81 +199,52 @@ class Store:
         removed = 0
         with self._explained("remove"):
             self._sweep()
-            entries = sorted(self._entries())
+            entries = sorted(self.shelf.entries())
             total = sum(length for _, length, _ in entries)
-            for _, length, path in entries:
+            for _, length, key in entries:
                 if total <= max_bytes:
                     break
-                path.unlink(missing_ok=True)
+                self.shelf.remove(key)
                 total -= length
                 removed += 1
         return removed
 
-    def _path(self, key: str) -> Path:
-        if not _KEY_PATTERN.fullmatch(key):
-            raise ValueError(f"{key!r} is no store key; make one with unit_key")
-        return self.root / key[:2] / key
-
     def _read(self, key: str) -> bytes | None:
-        path = self._path(key)
+        _checked(key)
         with self._explained("read"):
-            try:
-                raw = path.read_bytes()
-            except FileNotFoundError:
-                return None
+            raw = self.shelf.read(key)
+        if raw is None:
+            return None
         payload = _unpack(key, raw)
-        with suppress(OSError):  # a read-only store still serves what it has
+        with suppress(*self.shelf.failures):  # a read-only store still serves what it has
             if payload is None:
-                path.unlink(missing_ok=True)
+                self.shelf.remove(key)
             else:
-                os.utime(path)  # marks the use; file systems often leave the access time alone
+                self.shelf.used(key)
         if payload is None and key not in self._reported:
             self._reported.add(key)
-            _log.warning("stored result %s is damaged; it is dropped and will be computed again", path)
+            name = self.shelf.name(key)
+            _log.warning("stored result %s is damaged; it is dropped and will be computed again", name)
         return payload
-
-    def _entries(self) -> Iterator[tuple[int, int, Path]]:
-        """Last use (ns since 1970), length in bytes and path of every entry."""
-        for path in self.root.glob("??/*"):
-            if _KEY_PATTERN.fullmatch(path.name):
-                with suppress(FileNotFoundError):  # another process may have removed it meanwhile
-                    stat = path.stat()
-                    yield stat.st_mtime_ns, max(stat.st_size, 1), path  # 1: clear() takes emptied files too
 
     def _sweep(self) -> None:
         self._swept = True
-        for path in self.root.glob("??/*.tmp"):
-            with suppress(OSError):  # gone meanwhile, or another user's: neither keeps us from writing
-                if time.time() - path.stat().st_mtime > STALE_SECONDS:
-                    path.unlink()
+        self.shelf.sweep()
 
     @contextmanager
     def _explained(self, doing: str) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            advice = "free space" if full else "make it a folder you may read and write"
+        except StoreError:
+            raise
+        except self.shelf.failures as error:
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise StoreError(
-                f"cannot {doing} results in {self.root} ({error.strerror or error}); "
-                f"{advice} or set {CACHE_VARIABLE} to another folder"
+                f"cannot {doing} results in {self.shelf.shown} ({why}); {self.shelf.advice(error)}"
             ) from error
 
 
-def _write_atomically(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f"{uuid4().hex}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    with suppress(OSError):  # lets the new name survive a power cut too; some systems cannot sync folders
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+def _checked(key: str) -> str:
+    if not KEY_PATTERN.fullmatch(key):
+        raise ValueError(f"{key!r} is no store key; make one with unit_key")
+    return key

@@ -2,76 +2,31 @@
 
 The work is cut into units, one a (site, layer). For a unit the blocks below the layer are not computed again (their
 output is replayed), and the layer's heads go through the rest of the model side by side in one batch. Every unit is
-stored when it is done, so a kill loses at most one, and a second run takes what is there from the store.
+stored when it is done, so a kill loses at most one, and a second run takes what is there from the store. Units are
+done by the current engine (:mod:`headlens.engine`): here, or by the workers of a cluster.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 
-from headlens.metrics import Metric, Sums, readout, reference, sums
-from headlens.prefix import Prefix
-from headlens.run import Edit, LayerKey, Run
-from headlens.switches import Ablation, Replacements, ZCollector, partners
+from headlens.engine.base import Job, Recipe, current
+from headlens.leave_one_out import LeaveOneOut
+from headlens.run import LayerKey
+from headlens.sweep_parts import BASELINE, Baseline, Part, SweepSpec, UnitResult, Whole
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from headlens.data.encode import Batch, EncodedData
-    from headlens.heads import Unit
+    from headlens.data.encode import EncodedData
     from headlens.lens import Lens
     from headlens.store import Store
 
-LOGITS_BYTES = 192 * 2**20
-"""Rows go through the suffix in portions whose logits stay below this; it bounds the memory of a sweep."""
-TOKENS_PER_FORWARD = 1024
-"""Enough tokens to keep a CPU's matrix units busy; more only costs memory."""
+__all__ = ["Baseline", "Part", "Sweep", "SweepSpec", "UnitResult"]
 
 
-@dataclass(frozen=True)
-class SweepSpec:
-    """What is measured when one head is off."""
-
-    metric: Metric
-    ablation: Ablation = "zero"
-    unit: Unit = "head"
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """Sums with every head on: ``numerator`` and ``denominator``, float64 ``[examples]`` each."""
-
-    numerator: np.ndarray
-    denominator: np.ndarray
-
-
-@dataclass(frozen=True)
-class UnitResult:
-    """The effects of one layer.
-
-    Attributes:
-        site, layer: which layer.
-        columns: labels of the heads (or groups) in it.
-        effect: rise of the metric's numerator per example when the head is off, ``[examples, columns]``; for metrics
-            where higher is better the sign is turned, so positive always means that the head helps.
-        cached: taken from the store.
-    """
-
-    site: str
-    layer: int
-    columns: tuple[int, ...]
-    effect: np.ndarray
-    cached: bool
-
-
-class Sweep:
+class Sweep(LeaveOneOut, Job[Part, Any]):
     """An exact sweep over a model and encoded data. ``baseline()`` first, then iterate ``units()``.
 
     Args:
@@ -83,7 +38,13 @@ class Sweep:
         resume: take finished units from the store.
         on_progress: called with (done, total) head-example pairs before each forward pass and after each portion of
             heads; raising :class:`headlens.errors.Cancelled` (or any exception) from it stops the sweep there.
+
+    Attributes:
+        kind: what the workers of a cluster know this sweep by; empty where only this process can do it.
+        seconds: time of the computation so far, of all workers together.
     """
+
+    kind: ClassVar[str] = "sweep"
 
     def __init__(
         self,
@@ -96,19 +57,16 @@ class Sweep:
         resume: bool = True,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.lens, self.data, self.spec = lens, data, spec
+        super().__init__(lens, data, spec, batch_size)
         self.store, self.resume, self.on_progress = store, resume, on_progress
-        longest = max(example.length for example in data.examples)
-        self.batches = data.batches(batch_size or max(1, min(16, TOKENS_PER_FORWARD // max(1, longest) // 2)))
         self.seconds = 0.0
         self.done = 0
         self.total = len(data) * sum(
             len(site.columns(layer, spec.unit)) for site in lens.topology.sites for layer in range(len(site.layers))
         )
         self._baseline: Baseline | None = None
-        self._clean: dict[int, Tensor] = {}
-        self.scored: Callable[..., Sums] = lambda *of: sums(spec.metric, *of)  # values, batch, clean
-        self._partner = partners(data, spec.seed) if spec.ablation == "resample" else None
+        self._wholes: dict[LayerKey, Whole] = {}
+        self._elsewhere: dict[Part, int] = {}
 
     def key(self, **what: Any) -> str:
         """Store key of one unit: everything that can change its numbers."""
@@ -128,123 +86,100 @@ class Sweep:
 
     def baseline(self) -> Baseline:
         """Sums of the metric with every head on; computed once."""
-        if self._baseline is None:
-            key = self.key(part="baseline") if self.store else ""
-            found = self.store.get(key) if self.store and self.resume else None
-            self._baseline = self._measure_baseline() if found is None else Baseline(**found)
-            if self.store and found is None:
-                self.store.put(key, vars(self._baseline))
-        return self._baseline
-
-    def _measure_baseline(self) -> Baseline:
-        start = time.perf_counter()
-        numerator, denominator = np.zeros(len(self.data)), np.zeros(len(self.data))
-        for batch in self.batches:
-            self._report(0)
-            rows = list(batch.indices)
-            with torch.inference_mode():
-                values = readout(self.lens.forward(batch.inputs, Run()), self.lens.task)
-                clean = reference(values, batch) if self.spec.metric.needs_reference else None
-                found, denominator[rows] = self.scored(values, batch, clean)
-            # A drift of all-on from itself is zero, not the rounding error of computing it.
-            numerator[rows] = 0.0 if self.spec.metric.needs_reference else found
-        self.seconds += time.perf_counter() - start
-        return Baseline(numerator, denominator)
+        found = self._baseline
+        if found is None:
+            (found,) = current().run(self, [BASELINE])
+            self._baseline = found
+        return found
 
     def units(self) -> Iterator[UnitResult]:
-        """All units, layer by layer in each stack; from the store where they are there."""
+        """All units, from the store where they are there; the local engine goes layer by layer in each stack."""
         stacks: dict[str, list[str]] = {}
         for site in self.lens.sites:
             stacks.setdefault(site.stack, []).append(site.name)
-        baseline = self.baseline()
-        for stack, sites in stacks.items():
-            prefix = Prefix(self.lens, stack, self.batches, lambda: self._report(0))
-            for layer in range(len(self.lens.topology.site(sites[0]).layers)):
-                for site in sites:
-                    yield self._unit(prefix, site, layer, baseline)
+        self.baseline()
+        self._elsewhere.clear()
+        yield from current().run(
+            self,
+            (
+                Part(site, layer)
+                for sites in stacks.values()
+                for layer in range(len(self.lens.topology.site(sites[0]).layers))
+                for site in sites
+            ),
+        )
+        self._prefixes.clear()
 
-    def _unit(self, prefix: Prefix, site: str, layer: int, baseline: Baseline) -> UnitResult:
-        columns = self.lens.topology.site(site).columns(layer, self.spec.unit)
-        key = self.key(site=site, layer=layer) if self.store else ""
-        found = self.store.get(key) if self.store and self.resume else None
-        if found is not None and found["effect"].shape == (len(self.data), len(columns)):
-            self._report(len(columns) * len(self.data))
-            return UnitResult(site, layer, columns, found["effect"], cached=True)
-        start = time.perf_counter()
-        with torch.inference_mode():
-            switched = self._measure(prefix, (site, layer), columns)
-        self.seconds += time.perf_counter() - start
-        before = baseline.numerator[:, None]
+    def known(self, unit: Part) -> Baseline | UnitResult | None:
+        """See the base class."""
+        found = self.store.get(self._key_of(unit)) if self.store and self.resume else None
+        if found is None:
+            return None
+        if not unit.site:
+            return Baseline(**found)
+        columns = self.columns(unit)
+        if found["effect"].shape != (len(self.data), len(columns)):
+            return None
+        self._report(len(columns) * len(self.data))
+        return UnitResult(unit.site, unit.layer, columns, found["effect"], cached=True)
+
+    def keep(self, unit: Part, found: dict[str, np.ndarray], seconds: float) -> Baseline | UnitResult | None:
+        """See the base class; a layer is complete, and stored, when all its parts are there."""
+        self.seconds += seconds
+        place = (unit.site, unit.layer)
+        whole = self._wholes.setdefault(place, Whole(len(self.data)))
+        if not whole.add(self.rows(unit), found):
+            return None
+        del self._wholes[place]
+        if not unit.site:
+            result = Baseline(**whole.arrays)
+            self._put(unit, whole.arrays)
+            return result
+        before, switched = self.baseline().numerator[:, None], whole.arrays["numerator"]
         effect = before - switched if self.spec.metric.higher_is_better else switched - before
+        self._put(unit, {"effect": effect})
+        return UnitResult(unit.site, unit.layer, self.columns(unit), effect, cached=False)
+
+    def parts(self, unit: Part, count: int) -> Sequence[Part]:
+        """See the base class: portions of the batches."""
+        cut = np.array_split(np.arange(len(self.batches)), min(count, len(self.batches)))
+        return [Part(unit.site, unit.layer, tuple(numbers.tolist())) for numbers in cut] if len(cut) > 1 else [unit]
+
+    def home(self, unit: Part) -> Hashable:
+        """See the base class: a worker keeps the prefix of the batches that it has seen."""
+        return unit.batches
+
+    def order(self, unit: Part) -> Mapping[str, Any]:
+        """See the base class."""
+        return {"site": unit.site, "layer": unit.layer, "batches": list(unit.batches)}
+
+    def recipe(self) -> Recipe | None:
+        """See the base class."""
+        from headlens.sweep_worker import recipe
+
+        return recipe(self)
+
+    def told(self, unit: Part, note: int | None) -> None:
+        """See the base class: head-example pairs that a worker has done of a part."""
+        self._elsewhere[unit] = note or 0
+
+    def finished(self, unit: Part, seconds: float) -> None:  # noqa: ARG002 - counted when kept
+        """See the base class."""
+        self._elsewhere.pop(unit, None)
+        self.done += len(self.rows(unit)) * len(self.columns(unit))
+
+    def look(self) -> None:
+        """See the base class."""
+        self._report(0)
+
+    def _key_of(self, unit: Part) -> str:
+        return self.key(site=unit.site, layer=unit.layer) if unit.site else self.key(part="baseline")
+
+    def _put(self, unit: Part, arrays: Mapping[str, np.ndarray]) -> None:
         if self.store:
-            self.store.put(key, {"effect": effect})
-        return UnitResult(site, layer, columns, effect, cached=False)
-
-    def _measure(self, prefix: Prefix, place: LayerKey, columns: tuple[int, ...]) -> np.ndarray:
-        """The metric's numerator with each column off, ``[examples, columns]``."""
-        found = np.empty((len(self.data), len(columns)))
-        if not columns:
-            return found
-        masks = self._masks(place, columns)
-        prefix.go_to(place[1])
-        replacements = self._replacements(prefix, place)
-        for number, batch in enumerate(self.batches):
-            for part in _portions(len(columns), self._copies(batch)):
-                rows = batch.repeat(len(part))
-                off = masks[part].repeat_interleave(len(batch.indices), dim=0)
-                value = replacements.value(place, rows, rows.query_length(place[0]))
-                run = Run(edits={place: Edit(off.to(self.lens.device), value)}, replay=prefix.replay(number, len(part)))
-                values = readout(self.lens.forward(rows.inputs, run), self.lens.task)
-                clean = self._clean_of(prefix, number, len(part)) if self.spec.metric.needs_reference else None
-                numerator, _ = self.scored(values, rows, clean)
-                found[np.ix_(batch.indices, part)] = numerator.view(len(part), -1).T.numpy()
-                del values
-                self._report(len(part) * len(batch.indices))
-        return found
-
-    def _replacements(self, prefix: Prefix, place: LayerKey) -> Replacements:
-        """What takes the place of ``z`` at ``place``, where the prefix has arrived."""
-        found = Replacements(self.spec.ablation, partner=self._partner)
-        if found.ablation != "zero":
-            collector = ZCollector(found, len(self.data))
-            for number, batch in enumerate(self.batches):
-                collector.batch = batch
-                prefix.through(number, place[1], Run(on_z=collector, z_of=frozenset([place])))
-            collector.finish()
-        return found
-
-    def _masks(self, place: LayerKey, columns: tuple[int, ...]) -> Tensor:
-        """Which heads are off for each column, bool ``[columns, heads present]``."""
-        site, layer = place
-        present = self.lens.topology.site(site).layers[layer].heads
-        members = [self.lens.topology.members(site, layer, column, self.spec.unit) for column in columns]
-        return torch.tensor([[head in chosen for head in present] for chosen in members])
-
-    def _copies(self, batch: Batch) -> int:
-        """How many heads go through the suffix at once for this batch."""
-        rows = len(batch.indices)
-        tokens = rows * max((v.shape[1] for name, v in batch.inputs.items() if name.endswith("input_ids")), default=64)
-        logits = 4 * max(1, self.lens.vocabulary) * tokens
-        return max(1, min(TOKENS_PER_FORWARD // tokens, LOGITS_BYTES // logits))
-
-    def _clean_of(self, prefix: Prefix, number: int, copies: int) -> Tensor:
-        """What drift compares with, for ``copies`` copies of a batch's rows; kept while it is small."""
-        clean = self._clean.get(number)
-        if clean is None:
-            batch = self.batches[number]
-            values = readout(self.lens.forward(batch.inputs, Run(replay=prefix.replay(number))), self.lens.task)
-            clean = reference(values, batch)
-            if sum(t.nbytes for t in self._clean.values()) + clean.nbytes <= LOGITS_BYTES:
-                self._clean[number] = clean
-        return clean.repeat(copies, 1)
+            self.store.put(self._key_of(unit), arrays)
 
     def _report(self, pairs: int) -> None:
         self.done += pairs
         if self.on_progress is not None:
-            self.on_progress(self.done, self.total)
-
-
-def _portions(columns: int, copies: int) -> Sequence[list[int]]:
-    """Column indices in portions of nearly equal size, none larger than ``copies``."""
-    count = -(-columns // copies)
-    return [part.tolist() for part in np.array_split(np.arange(columns), count)] if columns else []
+            self.on_progress(self.done + sum(self._elsewhere.values()), self.total)

@@ -85,6 +85,13 @@ class Try:
     page: Page
     state: Mapping[str, str] = field(default_factory=dict)
 
+    def line(self) -> str:
+        """In words, for files: ``Switch these heads off: page switchboard, method=gradient, off=L0H1``."""
+        page = self.page.removeprefix("pages/").removesuffix(".py").replace("app", "heads")
+        return ", ".join(
+            [f"{self.label}: page {page}", *(f"{name}={value}" for name, value in sorted(self.state.items()))]
+        )
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -147,6 +154,7 @@ class Claim:
         published: the counterpart in the literature.
         textbook: the verdict that the textbook answer implies.
         costly: whether it is left out unless asked for.
+        kept: whether a finding is kept in the store; not where all there is to do is to read runs of the lab.
         shares: work that it has in common with other claims, see :mod:`headlens.claims.costs`.
     """
 
@@ -156,6 +164,7 @@ class Claim:
     published: ClassVar[Published]
     textbook: ClassVar[Verdict] = "holds"
     costly: ClassVar[bool] = False
+    kept: ClassVar[bool] = True
     shares: ClassVar[tuple[str, ...]] = ()
 
     @property

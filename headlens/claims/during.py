@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headlens.claims.base import Z_95, Claim, Figure, Finding, NotMeasurable, Published, Series, Verdict, percent
+from headlens.claims.base import Z_95, Claim, Figure, Finding, NotMeasurable, Published, Series, Try, Verdict, percent
 from headlens.claims.removable import reach
-from headlens.claims.training import LAB
 from headlens.pruning.budget import cost
 from headlens.pruning.plan import RANKED
 
 if TYPE_CHECKING:
     from headlens.claims.context import Context
     from headlens.pruning.points import Curve
+
+AGAIN = Try("See it during training", "pages/lab.py", {"lab_section": "During training"})
 
 
 class PrunableDuringTraining(Claim):
@@ -89,4 +90,4 @@ def prunable_during_training(found: Sequence[tuple[str, tuple[float, float, floa
         *(tuple(100 * one[part] for _, one in found) for part in range(3)),
     )
     figure = Figure("bars", "steps of training", "removable heads (%)", (series,))
-    return Finding(verdict, value, low, high, "share of heads", sentence, figure, LAB)
+    return Finding(verdict, value, low, high, "share of heads", sentence, figure, AGAIN)

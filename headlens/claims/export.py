@@ -42,6 +42,7 @@ def _parts(one: Checked) -> list[tuple[str, str]]:
         ("Why it matters", one.claim.why),
         ("Rule, fixed beforehand", one.claim.rule),
         ("Published", one.claim.published.line()),
+        ("Try it yourself", "" if one.finding.again is None else one.finding.again.line()),
     ]
     return [(title, text) for title, text in parts if text]
 

@@ -148,7 +148,12 @@ class Replicates(Claim):
     def check(self, context: Context) -> Finding:
         """See the rule."""
         context.need_several_heads()
-        return replicates(replication(self._scores(context), seed=context.seed))
+        scores = self._scores(context)
+        try:
+            found = replication(scores, seed=context.seed)
+        except HeadlensError as error:  # fewer than two sets on which the model knows anything
+            raise NotMeasurable(str(error)) from error
+        return replicates(found)
 
     def _scores(self, context: Context) -> dict[str, HeadScores]:
         from headlens.data.select import load_data
@@ -176,8 +181,6 @@ def replicates(found: Replication) -> Finding:
         value = next(p.spearman.value for p in pairs if (p.first, p.second) == (first, second))
         rows[first][j] = rows[second][i] = value
     means = tuple(float(np.nanmean(row)) for row in rows.values())
-    figure = Figure(
-        "bars", "set", "mean rank correlation with the other sets", (Series("sets", found.names, means),), CLOSE
-    )
+    figure = Figure("bars", "set", "mean correlation", (Series("sets", found.names, means),), CLOSE)
     again = Try("Measure on other text", "app.py", {"method": "gradient"})
     return Finding(verdict, rho.value, rho.low, rho.high, UNIT, found.sentence(), figure, again)

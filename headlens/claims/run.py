@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from headlens.claims.base import Claim, Finding, NotMeasurable
 from headlens.errors import StoreError
+from headlens.server.limits import LimitError
 from headlens.store import unit_key
 
 if TYPE_CHECKING:
     from headlens.claims.context import Context
 
-VERSION = 1
+VERSION = 2
 """Raise it when a rule or a number of a claim changes: stored findings are then not found."""
 _logger = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class Checked:
             "why": self.claim.why,
             "grade": self.claim.published.grade,
             "textbook": self.claim.textbook,
+            "try": None if found.again is None else found.again.line(),
             "cached": self.cached,
         }
 
@@ -101,27 +103,36 @@ def check_all(
 
 def check(context: Context, claim: Claim, *, costly: bool = False) -> Checked:
     """One claim, from the store if it is there; see :func:`check_all`."""
-    key = key_of(context, claim)
-    stored = context.store.meta(key) if context.store is not None and context.resume else None
+    stored = kept(context, claim)
     if stored is not None:
-        return Checked(claim, Finding.from_json(stored["finding"]), stored["seconds"], cached=True)
+        return stored
     if claim.costly and not costly:
         why = f"left out because it takes long; `headlens claims {context.lens.name} --only {claim.name}` measures it"
         return Checked(claim, not_measured(why), 0.0)
     start = time.perf_counter()
     try:
         finding = claim.check(context)
-    except NotMeasurable as reason:
+    except (NotMeasurable, LimitError) as reason:
         return Checked(claim, not_measured(str(reason)), time.perf_counter() - start)
     finding = Finding.from_json(finding.to_json())  # the same numbers, whether it comes from the store or not
     checked = Checked(claim, finding, time.perf_counter() - start)
-    if context.store is not None:
+    if context.store is not None and claim.kept:
         meta: Mapping[str, Any] = {"finding": finding.to_json(), "seconds": checked.seconds}
         try:
-            context.store.put(key, {}, meta)
+            context.store.put(key_of(context, claim), {}, meta)
         except StoreError as error:
             _logger.warning("%s", error)
     return checked
+
+
+def kept(context: Context, claim: Claim) -> Checked | None:
+    """The claim as it was found earlier with the very same examples and rule; None if it was not, or is not kept."""
+    if context.store is None or not context.resume or not claim.kept:
+        return None
+    stored = context.store.meta(key_of(context, claim))
+    if stored is None:
+        return None
+    return Checked(claim, Finding.from_json(stored["finding"]), stored["seconds"], cached=True)
 
 
 def key_of(context: Context, claim: Claim) -> str:

@@ -12,7 +12,7 @@ from headlens.pruning.benchmark import CUT, MASKED, Timing
 if TYPE_CHECKING:
     from headlens.claims.context import Context
 
-SHARE, BATCH, ROUNDS, PROMPT, NEW = 0.5, 4, 7, 32, 4
+SHARE, BATCH, ROUNDS, PROMPT, NEW = 0.5, 4, 7, 32, 1
 
 
 class SmallerAndFaster(Claim):
@@ -77,8 +77,8 @@ def smaller_and_faster(before: int, after: int, times: Sequence[Timing], removed
         verdict = "holds"
     sentence = (
         f"Without half of its heads the model has {percent(1 - after / before)} fewer parameters and takes "
-        f"{percent(cut.change.value)} more time to read{_noise(cut)} (negative: less); masked, it takes "
-        f"{percent(masked.change.value)} more{_noise(masked)}."
+        f"{_time(cut.change.value)} to read{_noise(cut)}; masked, it takes {_time(masked.change.value)}"
+        f"{_noise(masked)}."
     )
     shown = [one for one in (masked, cut, *_rest(by_name)) if one.change is not None]
     series = Series(
@@ -94,6 +94,10 @@ def smaller_and_faster(before: int, after: int, times: Sequence[Timing], removed
     return Finding(
         verdict, change.value, change.low, change.high, "relative change of the time", sentence, figure, again
     )
+
+
+def _time(change: float) -> str:
+    return f"{percent(abs(change))} {'more' if change > 0 else 'less'} time"
 
 
 def _noise(one: Timing) -> str:

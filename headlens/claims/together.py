@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from headlens.claims.context import Context
     from headlens.redundancy import Redundancy
 
-SHARE = 0.1
+SHARE, LEAST_HEADS, MOST_HEADS = 0.1, 2, 12
 NEAR = 0.25
-"""A difference of less than this share of the effect itself counts as adding up."""
+"""A difference of up to this share of the effect (the larger of the two) counts as adding up."""
 LEAST, DRAWN, MOST = "least important", "drawn at random", "most important"
 
 
@@ -29,11 +29,11 @@ class Additive(Claim):
     why = "Scores are of one head at a time; if effects do not add up, a list of scores does not say what a cut costs."
     textbook = "fails"
     rule = (
-        "Three tenths of the heads (least and most important on the score half, and one drawn at random; at least 2 "
-        "heads each), held-out half, each example paired: joint effect less sum of single effects, with its 95 % "
-        "interval. A tenth adds up if the interval holds 0 and lies within a quarter of the effect; it does not if the "
-        "interval leaves 0 out. Holds if all three add up, fails if two or more do not, else mixed. The number is that "
-        "of the tenth drawn at random."
+        "A tenth of the heads, 2 to 12, three times (least and most important on the score half, and drawn at random "
+        "from the others), held-out half, each example paired: joint effect less sum of single effects, with its 95 % "
+        "interval. A tenth adds up if the interval lies within a quarter of the effect; it does not if the interval "
+        "leaves 0 out and the difference is more than a quarter of the effect. Holds if all three add up, fails if two "
+        "or more do not, else mixed. The number is that of the tenth drawn at random."
     )
     published = Published(
         "Not additive: without all three name-mover heads the logit difference falls by only 10 %, since backups "
@@ -44,11 +44,11 @@ class Additive(Claim):
 
     def passes(self, context: Context) -> float:
         """Each head of the three tenths by itself, and the three at once."""
-        return 4 + 0.3 * context.heads
+        return 4 + 3 * size_for(context.heads)
 
     def check(self, context: Context) -> Finding:
         """See the rule."""
-        size = max(2, round(SHARE * context.heads))
+        size = size_for(context.heads)
         if context.heads < 3 * size:
             raise NotMeasurable(f"the model has {context.heads} heads, too few for three sets of {size}")
         sets = tenths(context, size)
@@ -61,6 +61,11 @@ class Additive(Claim):
         }
         drawn = context.lens.topology.format(sets[DRAWN])
         return additive(measured, context.unit, drawn)
+
+
+def size_for(heads: int) -> int:
+    """A tenth of the heads; no more than can be measured one by one in a minute."""
+    return min(MOST_HEADS, max(LEAST_HEADS, round(SHARE * heads)))
 
 
 def tenths(context: Context, size: int) -> dict[str, HeadSet]:
@@ -108,13 +113,13 @@ def additive(found: Mapping[str, Redundancy], unit: str, drawn: str = "") -> Fin
 
 def adds_up(found: Redundancy) -> Verdict:
     """One set; ``mixed`` where its error is too large to say."""
-    error = Z_95 * found.difference_sem
-    low, high = found.difference - error, found.difference + error
+    error, size = Z_95 * found.difference_sem, abs(found.difference)
+    near = NEAR * max(abs(found.sum), abs(found.joint))
     if not np.isfinite(error):
         return "mixed"
-    if low > 0 or high < 0:
-        return "fails"
-    return "holds" if max(-low, high) <= NEAR * max(abs(found.sum), abs(found.joint)) else "mixed"
+    if size + error <= near:
+        return "holds"
+    return "fails" if size > max(error, near) else "mixed"
 
 
 def _bars(values: list[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:

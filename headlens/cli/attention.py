@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headlens.cli.inputs import check_model, check_out, open_lens
-from headlens.cli.options import AsJson, Device, Dtype, Model, Off
+from headlens.cli.options import AsJson, Device, DeviceMap, Dtype, MaxMemory, Model, Off
 from headlens.cli.output import emit, table
 from headlens.cli.progress import computing
 from headlens.errors import HeadlensError
@@ -37,6 +37,8 @@ def run(
     ] = None,
     off: Off = "none",
     device: Device = "auto",
+    device_map: DeviceMap = None,
+    max_memory: MaxMemory = None,
     dtype: Dtype = None,
     as_json: AsJson = False,
 ) -> None:
@@ -50,7 +52,7 @@ def run(
         from headlens.attention import patterns
 
         reporter.phase(f"opening {model}")
-        lens = open_lens(model, device, dtype)
+        lens = open_lens(model, device, dtype, device_map, max_memory)
         heads = lens.topology.parse(off)
         reporter.phase("reading the prompt")
         inputs = model_inputs(lens, prompt, target)

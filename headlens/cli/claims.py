@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headlens.cli.engine import working_on
 from headlens.cli.inputs import check_data, check_model, check_out, open_lens
-from headlens.cli.options import AsJson, BatchSize, Data, Device, Dtype, Limit, Model, NoResume, Seed
+from headlens.cli.options import (
+    Address,
+    AsJson,
+    BatchSize,
+    Data,
+    Device,
+    Dtype,
+    EngineName,
+    Limit,
+    Model,
+    NoResume,
+    Seed,
+    Workers,
+)
 from headlens.cli.output import emit, say, table
 from headlens.cli.progress import clock, computing
 from headlens.errors import Cancelled, HeadlensError
@@ -43,6 +58,9 @@ def run(
     seed: Seed = 0,
     device: Device = "auto",
     dtype: Dtype = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    workers: Workers = None,
     no_resume: NoResume = False,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +77,7 @@ def run(
     names = None if only is None else [name.strip() for name in only.split(",") if name.strip()]
     claims = find_claims(names)
     done: list[Checked] = []
-    with computing() as reporter:
+    with computing() as reporter, ExitStack() as stack:
         from headlens.claims.costs import seconds
         from headlens.claims.examples import make_context
         from headlens.claims.export import exported
@@ -67,6 +85,7 @@ def run(
         from headlens.scores import write_text
         from headlens.store import Store
 
+        stack.enter_context(working_on(engine, address, workers, reporter))
         reporter.phase(f"opening {model}")
         lens = open_lens(model, device, dtype)
         context = make_context(

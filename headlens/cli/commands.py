@@ -15,6 +15,7 @@ from headlens.cli import (
     curve,
     data,
     evaluate,
+    families,
     importance,
     inspect,
     lab,
@@ -65,6 +66,7 @@ def command() -> Any:
         report,
         lab,
         claims,
+        families,
         app,
     ):
         root.command(module.NAME)(module.run)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headlens.cli.engine import working_on
+from headlens.cli.forecast import fitting, foresee_curve
 from headlens.cli.inputs import check_data, check_model, check_out, open_lens
 from headlens.cli.options import (
     MAX_TOKENS,
     Ablation,
+    Address,
     AsJson,
     BatchSize,
     Data,
     Device,
+    DeviceMap,
     Dtype,
+    EngineName,
     Limit,
+    MaxMemory,
     MaxTokens,
     Metric,
     Model,
@@ -27,6 +33,7 @@ from headlens.cli.options import (
     Seed,
     Split,
     Unit,
+    Workers,
 )
 from headlens.cli.output import say
 from headlens.cli.progress import computing
@@ -90,7 +97,12 @@ def run(
     batch_size: BatchSize = None,
     seed: Seed = 0,
     device: Device = "auto",
+    device_map: DeviceMap = None,
+    max_memory: MaxMemory = None,
     dtype: Dtype = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    workers: Workers = None,
     no_resume: NoResume = False,
     as_json: AsJson = False,
 ) -> None:
@@ -103,7 +115,7 @@ def run(
     from headlens.cli.curve_work import CurveWork, examples_for
 
     check_model(model)
-    with computing() as reporter:
+    with computing() as reporter, ExitStack() as stack:
         from headlens.cli.evaluate import check_metric
         from headlens.metrics import metric_for
         from headlens.pruning.budget import parse_budget
@@ -116,8 +128,9 @@ def run(
         target = None if out is None else check_out(out, ".csv")
         check_data(data)
         check_data(score_data)
+        stack.enter_context(working_on(engine, address, workers, reporter, device_map))
         reporter.phase(f"opening {model}")
-        lens = open_lens(model, device, dtype)
+        lens = open_lens(model, device, dtype, device_map, max_memory)
         steps = Steps(lens.topology, unit, _sites(lens, site), floor, step)
         examples = examples_for(lens, data, score_data, split, limit, seed, max_tokens)
         kind = metric_for(None if metric == BLEU else metric, lens.task)
@@ -130,8 +143,10 @@ def run(
                 from headlens.pruning.curve import CurveSpec
 
                 spec = CurveSpec(ordering, kind, steps, rescore, random, greedy, ablation, signed, normalize, seed)
+                scale = foresee_curve(lens, spec, examples.choosing, examples.reported)
                 learned = work.gates(penalties, gate_steps)
-                found = work.curve(spec, learned, work.bleu(max_tokens) if metric == BLEU else None)
+                bleu = work.bleu(max_tokens) if metric == BLEU else None
+                found = fitting(lambda: work.curve(spec, learned, bleu), batch_size, scale)
     result = layers or found
     if result is not None and not result.held_out:
         say("note: chosen and reported on the same examples, which flatters; --split held-out keeps them apart")

@@ -14,8 +14,10 @@ from headlens.cli.options import (
     BatchSize,
     Data,
     Device,
+    DeviceMap,
     Dtype,
     Limit,
+    MaxMemory,
     MaxTokens,
     Metric,
     Model,
@@ -60,6 +62,8 @@ def run(
     batch_size: BatchSize = None,
     seed: Seed = 0,
     device: Device = "auto",
+    device_map: DeviceMap = None,
+    max_memory: MaxMemory = None,
     dtype: Dtype = None,
     no_resume: NoResume = False,  # noqa: ARG001 - always computed afresh
     as_json: AsJson = False,
@@ -78,7 +82,7 @@ def run(
         from headlens.metrics import metric_for
 
         reporter.phase(f"opening {model}")
-        lens = open_lens(model, device, dtype)
+        lens = open_lens(model, device, dtype, device_map, max_memory)
         heads = parse_off(lens, off, whole_groups=unit == "kv")
         examples = None if live else load(lens, data, split, limit, seed, default_split="held-out")
         outputs = None

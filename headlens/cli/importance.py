@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headlens.cli.engine import working_on
+from headlens.cli.forecast import SWEEPING, fitting, foresee
+from headlens.cli.importance_show import rows, show
 from headlens.cli.inputs import check_data, check_model, check_out, load, open_lens
 from headlens.cli.options import (
     MAX_TOKENS,
     Ablation,
+    Address,
     AsJson,
     BatchSize,
     Data,
     Device,
+    DeviceMap,
     Dtype,
+    EngineName,
     Limit,
+    MaxMemory,
     MaxTokens,
     Metric,
     Model,
@@ -26,24 +34,23 @@ from headlens.cli.options import (
     Seed,
     Split,
     Unit,
+    Workers,
 )
-from headlens.cli.output import emit, say, table
-from headlens.cli.progress import clock, computing
+from headlens.cli.output import emit, say
+from headlens.cli.progress import computing
+from headlens.cli.question import Asked
+from headlens.cli.question import find as find_answer
+from headlens.cli.question import give as give_answer
+from headlens.cli.question import parse as parse_question
 from headlens.errors import Cancelled, HeadlensError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from headlens.importance import Method, Request
     from headlens.importance.score import Normalize
     from headlens.lens import Lens
     from headlens.scores import HeadScores
 
 NAME = "importance"
-SWEEPING = "ablation"
-"""The method whose work is cut into units that are stored."""
-SHOWN = 10
-"""Heads shown at each end of the ranking."""
 
 
 def run(
@@ -66,8 +73,14 @@ def run(
     batch_size: BatchSize = None,
     seed: Seed = 0,
     device: Device = "auto",
+    device_map: DeviceMap = None,
+    max_memory: MaxMemory = None,
     dtype: Dtype = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    workers: Workers = None,
     no_resume: NoResume = False,
+    question: Asked = None,
     as_json: AsJson = False,
 ) -> None:
     """Score every head (default data: the score half).
@@ -76,18 +89,20 @@ def run(
     shown.
     """
     check_model(model)
-    with computing() as reporter:
+    with computing() as reporter, ExitStack() as stack:
         from headlens.data.encode import encode
         from headlens.importance import Request, method_for
         from headlens.metrics import metric_for
         from headlens.store import Store
 
         chosen = method_for(method)
+        asked = parse_question(question, method, normalize, engine)
         metric_for(metric, "causal-lm")  # is there such a metric?
         target = None if out is None else check_out(out, ".csv")
         check_data(data)
+        stack.enter_context(working_on(engine, address, workers, reporter, device_map))
         reporter.phase(f"opening {model}")
-        lens = open_lens(model, device, dtype)
+        lens = open_lens(model, device, dtype, device_map, max_memory)
         examples = None
         if chosen.needs:
             loaded = load(lens, data, split, limit, seed, default_split="score")
@@ -105,14 +120,21 @@ def run(
             resume=not no_resume,
             on_progress=reporter,
         )
-        scores = compute(lens, chosen, request, normalize)
-    units = all_units(lens) if method == SWEEPING else 0
-    beside = None if target is None else _save(scores, target, units)
-    _remark(scores, chosen, request, data)
-    result = {"out": target, "json": beside, "units": units or None, **scores.describe()}
-    if target is None:
-        result["scores"] = _rows(scores)
-    emit(result, as_json, lambda console: _show(console, scores, chosen, target))
+        answer = None if asked is None else find_answer(lens, chosen, request, asked)
+        scores = None
+        if asked is None:
+            scale = foresee(lens, chosen, request)
+            scores = fitting(lambda: compute(lens, chosen, request, normalize), batch_size, scale)
+    if answer is not None:
+        give_answer(answer, target, as_json)
+    if scores is not None:
+        units = all_units(lens) if method == SWEEPING else 0
+        beside = None if target is None else _save(scores, target, units)
+        _remark(scores, chosen, request, data)
+        result = {"out": target, "json": beside, "units": units or None, **scores.describe()}
+        if target is None:
+            result["scores"] = rows(scores)
+        emit(result, as_json, lambda console: show(console, scores, chosen, target))
 
 
 def compute(lens: Lens, method: Method, request: Request, normalize: Normalize) -> HeadScores:
@@ -174,57 +196,3 @@ def _remark(scores: HeadScores, method: Method, request: Request, data: str | No
     }
     for option in (option for option, is_idle in idle.items() if is_idle):
         say(f"note: {option} has no effect on {method.name}")
-
-
-def _rows(scores: HeadScores) -> list[dict[str, Any]]:
-    return [
-        {
-            "site": site,
-            "layer": layer,
-            "head": column,
-            "score": scores.values[site][layer, column],
-            "sem": scores.sem[site][layer, column],
-            "n": scores.n or None,
-        }
-        for site, layer, column in scores.columns()
-    ]
-
-
-def _show(console: Console, scores: HeadScores, method: Method, path: Path | None) -> None:
-    ranked = scores.ranked()
-    # Where the data tell nothing, showing both ends would be ranking noise; the file has the numbers all the same.
-    parts = {} if scores.no_signal else {"most important": ranked[:SHOWN], "least important": ranked[SHOWN:][-SHOWN:]}
-    for title, columns in parts.items():
-        if not columns:
-            continue
-        console.print(title, style="bold", markup=False)
-        rows = [
-            (
-                scores.topology.label(*column, scores.unit),
-                scores.values[column[0]][column[1:]],
-                scores.sem[column[0]][column[1:]],
-            )
-            for column in columns
-        ]
-        table(console, ("head", "score", "std. error"), rows, numbers=("score", "std. error"))
-    console.print(_unit_note(scores, method), markup=False)
-    facts = scores.provenance
-    where = "" if path is None else f" Written to {path} and {path.with_suffix('.json').name}."
-    console.print(
-        f"{len(ranked)} {'heads' if scores.unit == 'head' else 'KV groups'}, {scores.n or 'no'} examples, "
-        f"computed in {clock(facts['seconds'])}, {facts['cached']} units from the store.{where}",
-        markup=False,
-    )
-
-
-def _unit_note(scores: HeadScores, method: Method) -> str:
-    """What one point of a score is."""
-    from headlens.metrics import METRICS
-
-    if method.name == SWEEPING and scores.metric is not None:
-        metric = METRICS[scores.metric]
-        turn = "fall" if metric.higher_is_better else "rise"
-        return (
-            f"Score: {turn} of {metric.title.lower()} ({metric.unit}) when the head is off; positive: the head helps."
-        )
-    return f"Score: {method.formula}; larger: keep the head."

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headlens.cli.output import say
 from headlens.errors import DataError, HeadlensError
 
 if TYPE_CHECKING:
@@ -57,11 +58,25 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def open_lens(model: str, device: str, dtype: str | None) -> Lens:
-    """Opens MODEL; raises ModelError."""
+def open_lens(
+    model: str, device: str, dtype: str | None, device_map: str | None = None, max_memory: str | None = None
+) -> Lens:
+    """Opens MODEL, spread over several devices where that is asked for; raises ModelError."""
+    if device_map is None and max_memory is None:
+        from headlens.lens import open_model
+
+        return open_model(model, device=device, dtype=dtype)
+    from headlens.models.placement import read_device_map, read_limits
+
+    spread = None if device_map is None else read_device_map(device_map)
+    limits = read_limits(max_memory)
     from headlens.lens import open_model
 
-    return open_model(model, device=device, dtype=dtype)
+    lens = open_model(model, device=device, dtype=dtype, device_map=spread, max_memory=limits)
+    for note in lens.notes:
+        if note.startswith("parameters: "):
+            say(note)
+    return lens
 
 
 def load(

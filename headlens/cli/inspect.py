@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headlens.cli.inputs import check_model, open_lens
-from headlens.cli.options import AsJson, Device, Dtype, Model
+from headlens.cli.options import AsJson, Device, DeviceMap, Dtype, MaxMemory, Model
 from headlens.cli.output import emit, table
 from headlens.cli.progress import computing
 
@@ -18,12 +18,19 @@ if TYPE_CHECKING:
 NAME = "inspect"
 
 
-def run(model: Model, device: Device = "auto", dtype: Dtype = None, as_json: AsJson = False) -> None:
+def run(
+    model: Model,
+    device: Device = "auto",
+    dtype: Dtype = None,
+    device_map: DeviceMap = None,
+    max_memory: MaxMemory = None,
+    as_json: AsJson = False,
+) -> None:
     """Open a model and show its sites, layers and heads."""
     check_model(model)
     with computing() as reporter:
         reporter.phase(f"opening {model}")
-        found = describe(open_lens(model, device, dtype))
+        found = describe(open_lens(model, device, dtype, device_map, max_memory))
     emit(found, as_json, lambda console: _show(console, found))
 
 

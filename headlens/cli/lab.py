@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from headlens.cli.engine import working_on
 from headlens.cli.inputs import check_out
-from headlens.cli.options import AsJson, NoResume, Seed
+from headlens.cli.options import Address, AsJson, EngineName, NoResume, Seed
 from headlens.cli.output import emit, say, table
 from headlens.cli.progress import computing
 from headlens.errors import HeadlensError
@@ -49,13 +50,18 @@ def run(
     ] = 300,
     seed: Seed = 0,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=256, metavar="N", help="Processes. Default: one a core.")
+        int | None,
+        typer.Option(
+            "--workers", min=1, max=256, metavar="N", help="Processes, or workers of --engine ray. Default: one a core."
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Also if it takes longer than an hour.")] = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE.csv", help="Where to write the runs.")] = None,
     curves: Annotated[
         Path | None, typer.Option("--curves", metavar="FILE.csv", help="Where to write the learning curves.")
     ] = None,
+    engine: EngineName = "local",
+    address: Address = None,
     no_resume: NoResume = False,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +85,7 @@ def run(
         extra=extra_steps,
         controls=tuple(_controls(control or [])),
     )
-    results = _run(study, workers, yes=yes, resume=not no_resume)
+    results = _run(study, (engine, address, workers), yes=yes, resume=not no_resume)
     if seeds == 1:
         say("warning: no interval from one seed; verdicts need more (--seeds)")
     ordered = [results[spec] for spec in study.specs()]
@@ -94,7 +100,9 @@ def _controls(names: list[str]) -> list[Any]:
     return controls([other for name in names for other in (CONTROLS if name == "all" else (name,))])
 
 
-def _run(study: Study, workers: int | None, *, yes: bool, resume: bool) -> dict[RunSpec, RunResult]:
+def _run(
+    study: Study, where: tuple[str, str | None, int | None], *, yes: bool, resume: bool
+) -> dict[RunSpec, RunResult]:
     from headlens.lab.estimate import refuse_long, words
     from headlens.lab.pool import run_all
     from headlens.store import Store
@@ -109,7 +117,8 @@ def _run(study: Study, workers: int | None, *, yes: bool, resume: bool) -> dict[
             say(f"{len(specs)} runs, about {words(seconds)}")
 
     specs = study.specs()
-    with computing() as reporter:
+    name, address, workers = where
+    with computing() as reporter, working_on(name, address, workers if name != "local" else None, reporter):
         reporter.phase(f"training {len(specs)} models")
         found = run_all(specs, Store(), workers=workers, resume=resume, on_progress=reporter, confirm=confirm)
     return dict(zip(specs, found, strict=True))

@@ -113,7 +113,7 @@ def run(
         note = lens.adapter.note
         del lens  # the smaller model alone is held while it is written
         reporter.phase(f"writing {target}")
-        saved = save_cut(result, target, choice=choice.facts, command=_command(model, target, result), **facts)
+        saved = save_cut(result, target, choice=choice.facts, command=_command(model, out, result), **facts)
     remarks = _remarks(result, note)
     for remark in remarks:
         say(f"note: {remark}")
@@ -123,7 +123,9 @@ def run(
 
 def _command(model: str, target: Path, result: Cut) -> str:
     """A command that makes the same folder again: with the heads named, however they were chosen."""
-    parts = ["headlens", "prune", model, "--off", result.removed, "--out", str(target)]
+    from headlens.pruning.names import spoken
+
+    parts = ["headlens", "prune", spoken(model), "--off", result.removed, "--out", spoken(target)]
     return shlex.join([*parts, "--masked"] if result.masked else parts)
 
 
@@ -155,8 +157,7 @@ def _report(
         "parameters_after": result.parameters_after,
         "bytes_before": size_before,
         "bytes_after": saved.bytes,
-        "max_abs_logit_difference": result.max_abs_logit_difference,
-        "largest_abs_logit": result.largest_abs_logit,
+        **result.proof.describe(),
         "heads_before": heads,
         "heads_after": heads - (0 if result.masked else len(result.off)),
         "off": result.removed,
@@ -171,6 +172,8 @@ def _report(
 
 
 def _show(console: Console, report: Mapping[str, Any], saved: Saved) -> None:
+    from headlens.pruning.card import proof_sentence
+
     rows = [
         (what, report[f"{name}_before"], report[f"{name}_after"])
         for what, name in (("heads", "heads"), ("parameters", "parameters"), ("bytes of weights", "bytes"))
@@ -180,10 +183,6 @@ def _show(console: Console, report: Mapping[str, Any], saved: Saved) -> None:
     table(console, ("", *numbers), shown, numbers=numbers)
     verb = "Zero in" if report["masked"] else "Taken out"
     console.print(f"{verb}: {report['off']}.", markup=False)
-    console.print(
-        f"Largest difference from the model with these heads switched off: {report['max_abs_logit_difference']:.2g}, "
-        f"where the largest output is {report['largest_abs_logit']:.3g} (rounding).",
-        markup=False,
-    )
+    console.print(proof_sentence(report), markup=False)
     opens = f"{saved.loads_with}.from_pretrained" if saved.loads_with else "headlens.load"
     console.print(f"Written to {saved.folder}; {opens} opens it.", markup=False)

@@ -161,7 +161,7 @@ def run(
         controls = control > 0 or train_full
         work.open(teacher, needed=distill or controls, wanted=compare)
         examples = work.examples(data, held_out, split, limit)
-        work.command = _command(model, target, locals())
+        work.command = _command(model, out, locals())
         found = work.recover(examples, leave_state=controls)
         saved = work.save(found, None)
         compared = work.table(found, examples, control, full_too=train_full)
@@ -208,14 +208,16 @@ _PASSED = {
 
 def _command(model: str, target: Path, options: Mapping[str, Any]) -> str:
     """A command that does the same again."""
-    parts = ["headlens", "recover", model]
+    from headlens.pruning.names import spoken
+
+    parts = ["headlens", "recover", spoken(model)]
     for name, usual in _PASSED.items():
         value = options[name]
         if value == usual:
             continue
         option = f"--{name.replace('_', '-')}"
-        parts += [option] if value is True else [option, str(value)]
-    return shlex.join([*parts, "--out", str(target)])
+        parts += [option] if value is True else [option, spoken(str(value))]
+    return shlex.join([*parts, "--out", spoken(target)])
 
 
 def _report(found: Recovered, compared: RecoveryTable, saved: Saved, notes: list[str]) -> dict[str, Any]:

@@ -213,14 +213,20 @@ _PASSED: dict[str, Any] = {
 
 def _command(options: Mapping[str, Any]) -> str:
     """The command that makes the report again."""
-    parts = ["headlens", "report", *(str(options[n]) for n in ("model", "cut", "recovered") if options[n] is not None)]
+    from headlens.pruning.names import spoken
+
+    parts = [
+        "headlens",
+        "report",
+        *(spoken(options[n]) for n in ("model", "cut", "recovered") if options[n] is not None),
+    ]
     for name, usual in _PASSED.items():
         if options[name] != usual:
-            parts += [f"--{name.replace('_', '-')}", str(options[name])]
+            parts += [f"--{name.replace('_', '-')}", spoken(str(options[name]))]
     for text in options["prompt"] or ():
         parts += ["--prompt", text]
     parts += [option for name, option in (("scores", "--no-scores"), ("speed", "--no-speed")) if not options[name]]
-    return shlex.join([*parts, "--out", str(options["target"])])
+    return shlex.join([*parts, "--out", spoken(options["out"])])
 
 
 def _show(console: Console, result: Mapping[str, Any]) -> None:

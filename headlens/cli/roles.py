@@ -14,8 +14,10 @@ from headlens.cli.options import (
     BatchSize,
     Data,
     Device,
+    DeviceMap,
     Dtype,
     Limit,
+    MaxMemory,
     MaxTokens,
     Model,
     Seed,
@@ -43,6 +45,8 @@ def run(
     batch_size: BatchSize = None,
     seed: Seed = 0,
     device: Device = "auto",
+    device_map: DeviceMap = None,
+    max_memory: MaxMemory = None,
     dtype: Dtype = None,
     as_json: AsJson = False,
 ) -> None:
@@ -60,7 +64,7 @@ def run(
         from headlens.scores import write_text
 
         reporter.phase(f"opening {model}")
-        lens = open_lens(model, device, dtype)
+        lens = open_lens(model, device, dtype, device_map, max_memory)
         loaded = load(lens, data, split, limit, seed, default_split="score")
         examples = encode(lens, loaded, max_tokens=max_tokens, seed=seed)
         reporter.phase(f"roles of {model}")

@@ -14,6 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from headlens.batching import at_once
 from headlens.errors import DataError
 
 IGNORE = -100
@@ -124,6 +125,7 @@ class EncodedData:
         """Padded batches, examples of similar length together; raises DataError unless ``batch_size`` is positive."""
         if batch_size < 1:
             raise DataError(f"--batch-size {batch_size}: at least 1 is needed")
+        batch_size = at_once(batch_size)
         order = sorted(range(len(self.examples)), key=lambda i: -self.examples[i].length)
         return [self.batch(order[i : i + batch_size]) for i in range(0, len(order), batch_size)]
 

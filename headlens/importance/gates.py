@@ -59,7 +59,11 @@ def _one_batch(lens: Lens, batch: Batch) -> tuple[dict[LayerKey, np.ndarray], np
     """Derivatives ``[rows, heads present]`` by layer, and the NLL and predictions of each row."""
     gates = {
         (site.name, layer): torch.ones(
-            len(batch.indices), len(shape.heads), device=lens.device, dtype=lens.dtype, requires_grad=True
+            len(batch.indices),
+            len(shape.heads),
+            device=lens.device,
+            dtype=torch.float64 if lens.dtype == torch.float64 else torch.float32,
+            requires_grad=True,
         )
         for site in lens.topology.sites
         for layer, shape in enumerate(site.layers)

@@ -60,7 +60,8 @@ class MagnitudeOVMethod(MagnitudeMethod):
             raise HeadlensError(
                 f"{self.name} does not apply: {lens.family} has no value matrix; use --method magnitude"
             )
-        value, output = at_least_float32(value), at_least_float32(output_weight(place))  # [heads, d_head, d_model]
+        value = at_least_float32(value)
+        output = at_least_float32(output_weight(place)).to(value.device)  # [heads, d_head, d_model]
         reads = torch.tensor(place.reads)
         # ||A B||_F^2 = tr(A^T A B B^T): d_head x d_head products instead of d_in x d_model ones.
         left = value.transpose(1, 2) @ value

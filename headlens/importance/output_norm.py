@@ -29,7 +29,8 @@ class OutputNormMethod(WatchingMethod):
     def per_position(self, lens: Lens, request: Request, site: str, layer: int, seen: Tensor, batch: Batch) -> Tensor:  # noqa: ARG002
         """See the base class."""
         place = next(s for s in lens.sites if s.name == site).layers[layer]
-        written = torch.einsum("rqhd,hdm->rqmh", at_least_float32(seen), at_least_float32(output_weight(place)))
+        weight = at_least_float32(output_weight(place)).to(seen.device)
+        written = torch.einsum("rqhd,hdm->rqmh", at_least_float32(seen), weight)
         if request.unit == "kv":
             written = by_group(lens, site, layer, written, "sum")
         return written.norm(dim=2)

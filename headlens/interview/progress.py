@@ -21,6 +21,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 from headlens.errors import DataError, StoreError
 from headlens.interview.schema import Id
 from headlens.paths import data_dir
+from headlens.server import limits
 
 SCHEMA = 1
 MAX_IMPORT = 20 * 2**20
@@ -218,9 +219,10 @@ def merge(log: Log, text: bytes) -> tuple[int, int]:
         How many were new, and how many were left out because they could not be read.
 
     Raises:
-        DataError: this is not an export.
+        DataError: this is not an export; LimitError: larger than this server allows.
         StoreError: the log cannot be written.
     """
+    limits.current().check_size("the file", len(text), 4 * limits.current().upload_bytes, "bytes")
     if len(text) > MAX_IMPORT:
         raise DataError(f"the file is larger than {MAX_IMPORT // 2**20} MB; that is no export of HeadLens")
     try:

@@ -10,39 +10,27 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import headlens
+from headlens.engine.base import current
 from headlens.errors import HeadlensError
 from headlens.lab.estimate import cores, probe_spec, rough_step_seconds, total_seconds
 from headlens.lab.results import RunResult, stored
+from headlens.lab.schedule import Event, Schedule, is_at_work
+from headlens.server import limits
 
 if TYPE_CHECKING:
     from headlens.lab.specs import RunSpec
     from headlens.store import Store
 
+__all__ = ["Event", "run_all"]
+
 LOOK_SECONDS = 0.3
 """So often progress is reported while no event comes, so that a wish to cancel is noticed."""
 HOPEFUL = 0.25
 """What is too long even on a machine four times as fast as usual needs no measuring."""
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened to a run.
-
-    Attributes:
-        spec: the run.
-        step, bits: a new point of its learning curve; None when it ended.
-        result: what it found, once it has ended.
-    """
-
-    spec: RunSpec
-    step: int | None = None
-    bits: float | None = None
-    result: RunResult | None = None
 
 
 def run_all(
@@ -60,7 +48,8 @@ def run_all(
     Args:
         specs: what to run; equal ones are done once.
         store: every finished run is kept here at once, so that a run that was broken off is taken up again.
-        workers: processes; None for one on each core.
+        workers: processes; None for one on each core. The workers of a cluster, where the current engine has one,
+            are the engine's own.
         resume: whether stored results are taken.
         on_progress: called with (steps done, steps in all), also while nothing happens; may raise ``Cancelled``.
         on_event: called with every point of every learning curve and with every result.
@@ -69,27 +58,35 @@ def run_all(
 
     Raises:
         Cancelled: from ``on_progress``; all processes have ended by then.
+        LimitError: training is off here.
         HeadlensError: a run could not be done.
     """
+    limits.current().check_training()
     todo = list(dict.fromkeys(specs))
-    schedule = _Schedule(todo, on_progress, on_event)
+    schedule = Schedule(todo, on_progress, on_event)
     if resume:
         for spec in todo:
             if (known := stored(spec, store)) is not None:
                 schedule.finish(spec, known)
     waiting = [spec for spec in todo if spec not in schedule.results]
     waiting.sort(key=lambda spec: spec.after is not None)  # those that start from another run come behind all others
+    engine = current()
+    if engine.remote:
+        from headlens.lab.elsewhere import LabJob, run_elsewhere
+
+        run_elsewhere(engine, waiting, LabJob(store, schedule, resume), confirm)
+        return [schedule.results[spec] for spec in specs]
     number = min(len(waiting), workers or cores())
     if confirm is not None:
         confirm(total_seconds(waiting, number, HOPEFUL))
-    with _workers(number, store.root, resume) as team:
+    with _workers(number, store.where, resume) as team:
         if waiting and confirm is not None:
             confirm(total_seconds(waiting, number, _slowness(waiting, team, schedule)))
         _work_through(waiting, team, schedule)
     return [schedule.results[spec] for spec in specs]
 
 
-def _slowness(waiting: list[RunSpec], team: _Team, schedule: _Schedule) -> float:
+def _slowness(waiting: list[RunSpec], team: _Team, schedule: Schedule) -> float:
     """Measured over rough seconds of a step."""
     probe = probe_spec(waiting)
     team.give(0, probe, "probe")
@@ -102,40 +99,11 @@ def _slowness(waiting: list[RunSpec], team: _Team, schedule: _Schedule) -> float
                 return event["seconds"] / rough_step_seconds(probe)
 
 
-class _Schedule:
-    """What is done and what is under way."""
-
-    def __init__(
-        self,
-        specs: Sequence[RunSpec],
-        on_progress: Callable[[int, int], None] | None,
-        on_event: Callable[[Event], None] | None,
-    ) -> None:
-        self.total = sum(spec.steps for spec in specs)
-        self.on_progress, self.on_event = on_progress, on_event
-        self.results: dict[RunSpec, RunResult] = {}
-        self.steps: dict[RunSpec, int] = {}
-
-    def finish(self, spec: RunSpec, result: RunResult) -> None:
-        self.results[spec], self.steps[spec] = result, spec.steps
-        if self.on_event is not None:
-            self.on_event(Event(spec, result=result))
-
-    def point(self, spec: RunSpec, step: int, bits: float) -> None:
-        self.steps[spec] = step
-        if self.on_event is not None:
-            self.on_event(Event(spec, step, bits))
-
-    def report(self) -> None:
-        if self.on_progress is not None:
-            self.on_progress(sum(self.steps.values()), self.total)
-
-
-def _work_through(waiting: list[RunSpec], team: _Team, schedule: _Schedule) -> None:
+def _work_through(waiting: list[RunSpec], team: _Team, schedule: Schedule) -> None:
     schedule.report()
     while waiting or team.busy:
         for worker in team.idle():
-            spec = next((spec for spec in waiting if not _is_at_work(spec.parent, team.busy.values())), None)
+            spec = next((spec for spec in waiting if not is_at_work(spec.parent, team.busy.values())), None)
             if spec is not None:
                 waiting.remove(spec)
                 team.give(worker, spec)
@@ -152,18 +120,10 @@ def _work_through(waiting: list[RunSpec], team: _Team, schedule: _Schedule) -> N
         schedule.report()
 
 
-def _is_at_work(parent: RunSpec | None, busy: Any) -> bool:
-    """Whether the run that another one starts from is being done: then its weights are worth waiting for."""
-    if parent is None:
-        return False
-    same = (parent.task, parent.architecture, parent.training)
-    return any(s.after is None and (s.task, s.architecture, s.training) == same for s in busy)
-
-
 class _Team:
     """Worker processes and a thread for each that listens to it."""
 
-    def __init__(self, store: Path, resume: bool) -> None:
+    def __init__(self, store: str, resume: bool) -> None:
         self.store, self.resume = store, resume
         self.processes: list[subprocess.Popen[str]] = []
         self.listeners: list[threading.Thread] = []
@@ -212,7 +172,7 @@ class _Team:
         self.busy[worker] = spec
         stdin = self.processes[worker].stdin
         assert stdin is not None
-        order = {"do": what, "spec": spec.to_dict(), "store": str(self.store), "resume": self.resume}
+        order = {"do": what, "spec": spec.to_dict(), "store": self.store, "resume": self.resume}
         with suppress(BrokenPipeError):  # its end is told by the listener
             stdin.write(json.dumps(order) + "\n")
             stdin.flush()
@@ -237,7 +197,7 @@ class _Team:
 
 
 @contextmanager
-def _workers(number: int, store: Path, resume: bool) -> Iterator[_Team]:
+def _workers(number: int, store: str, resume: bool) -> Iterator[_Team]:
     team = _Team(store, resume)
     try:
         for _ in range(number):

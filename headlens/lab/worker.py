@@ -13,7 +13,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TextIO
 
 SECONDS_BETWEEN_STEPS = 0.25
@@ -65,7 +64,7 @@ def _do(order: dict[str, Any], events: TextIO) -> None:
             return
         result = run(
             RunSpec.from_dict(order["spec"]),
-            Store(Path(order["store"])),
+            Store(order["store"]),
             resume=order["resume"],
             watch=Watch(_now_and_then(send), lambda point: send(event="point", step=point.step, bits=point.bits)),
         )

@@ -13,6 +13,7 @@ from headlens.models.families import FAMILIES
 from headlens.models.families.base import Family, Kept, SitePlaces, Slice
 from headlens.models.families.kept import apply_slices
 from headlens.models.labels import CONFIG_KEY, built_heads
+from headlens.models.offloaded import is_offloaded
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -134,7 +135,12 @@ def copy_model(
     """A model of the same class with the heads of ``labels``; ``change(name, tensor)`` gives what is not just copied.
 
     It is laid out without numbers and then given them one by one, so nothing is held twice.
+
+    Raises:
+        ModelError: some of the model's weights are not in memory.
     """
+    if is_offloaded(model):
+        raise ModelError("a copy needs every weight in memory; open the model without --device-map to cut or mask it")
     cls, config = type(model), copy.deepcopy(model.config)
     if labels is not None:
         setattr(config, CONFIG_KEY, labels)

@@ -139,9 +139,12 @@ def check_reachable(asked: str) -> None:
 
     Raises:
         ModelError: no network, or requests are forbidden; known within 3 s.
+        LimitError: this server downloads nothing.
     """
     from headlens.models.catalogue import suggest
+    from headlens.server import limits
 
+    limits.current().check_downloads(asked)
     if not reachable():
         reason = "HF_HUB_OFFLINE is set" if is_offline() else "there is no network to the hub"
         raise ModelError(f"no model {asked!r} on this machine and {reason}: {suggest(asked)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from headlens.models import folders
 from headlens.models.catalogue import Source
 from headlens.models.labels import CONFIG_KEY, Labels, checked
 from headlens.models.locating import locate
+from headlens.models.placement import DeviceMap, fitted, spread_by, where_it_lies
 
 if TYPE_CHECKING:
     import torch
@@ -37,6 +39,7 @@ class Loaded:
         path: the folder that it was read from.
         notes: sentences that belong beside its numbers.
         sidecar: parsed ``headlens.json`` of a cut model, else None.
+        parameters: how many there are; None: count them.
     """
 
     model: PreTrainedModel
@@ -50,9 +53,18 @@ class Loaded:
     path: Path
     notes: tuple[str, ...]
     sidecar: dict[str, Any] | None
+    parameters: int | None = None
 
 
-def load(name: str, *, device: str = "cpu", dtype: str | None = None, frozen: bool = True) -> Loaded:
+def load(
+    name: str,
+    *,
+    device: str = "cpu",
+    dtype: str | None = None,
+    frozen: bool = True,
+    device_map: DeviceMap | None = None,
+    max_memory: Mapping[int | str, int] | None = None,
+) -> Loaded:
     """Open a model; one that was cut comes with the heads that are left.
 
     Args:
@@ -60,11 +72,14 @@ def load(name: str, *, device: str = "cpu", dtype: str | None = None, frozen: bo
         device: ``cpu``, ``cuda``, ``cuda:1``, ``mps`` or ``auto`` (the fastest there is).
         dtype: one of :data:`DTYPES`; float32 by default, on a GPU the dtype that the model was saved in.
         frozen: no parameter takes a gradient.
+        device_map: spread the model over devices and the disk; see :mod:`headlens.models.placement`.
+        max_memory: bytes that the weights may take on each device (a GPU's number, ``cpu``), with ``device_map``.
 
     Raises:
         ModelError: not found, not readable, of an unknown kind, damaged, incomplete, or too big for this machine.
     """
-    device = pick_device(device)
+    spread = spread_by(device_map, max_memory, device)
+    device = pick_device("auto" if spread else device)
     if dtype is not None and dtype not in DTYPES:
         raise ModelError(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
     place = locate(name)
@@ -84,16 +99,24 @@ def load(name: str, *, device: str = "cpu", dtype: str | None = None, frozen: bo
     builder = cls if labels is None else cut_class(cls, labels, str(place.path))
     precision = _precision(dtype, device, config)
     parameters = max(stored, parameter_count(config, builder))
-    check_fits(name, required_bytes(parameters, precision), device)
+    if spread is None:
+        check_fits(name, required_bytes(parameters, precision), device)
+    else:
+        spread = fitted(name, config, builder, precision, spread)
     tokenizer, processor = _open_readers(place.path, config, task, cls)
-    model, notes = read_weights(builder, config, place.path, precision, bool(raw.get("pruned_heads")))
+    model, notes = read_weights(builder, config, place.path, precision, bool(raw.get("pruned_heads")), spread)
     model = plain(model, cls)
+    if spread is not None:
+        spread.keep_for(model)
+        notes += (where_it_lies(model),)
     notes = (*notes_of(labels), *notes)
     if architectures := config.architectures:
         notes += (f"saved as {architectures[0]}, opened as {cls.__name__}",) * (architectures[0] != cls.__name__)
     if tokenizer is not None and len(tokenizer) > getattr(config.get_text_config(), "vocab_size", len(tokenizer)):
         notes += ("the tokenizer has more entries than the model; texts that use the surplus ones cannot be run",)
-    model = model.to(device).eval()  # type: ignore[arg-type]  # pyright: .to of transformers
+    if spread is None:
+        model = model.to(device)  # type: ignore[arg-type]  # pyright: .to of transformers
+    model = model.eval()
     return Loaded(
         model=model.requires_grad_(False) if frozen else model,
         tokenizer=tokenizer,
@@ -106,6 +129,7 @@ def load(name: str, *, device: str = "cpu", dtype: str | None = None, frozen: bo
         path=place.path,
         notes=place.notes + notes,
         sidecar=sidecar,
+        parameters=parameter_count(config, builder) if spread else None,
     )
 
 

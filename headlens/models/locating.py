@@ -8,6 +8,8 @@ from pathlib import Path
 from headlens.errors import ModelError
 from headlens.models import catalogue, folders, hub
 from headlens.models.catalogue import Source
+from headlens.models.set_aside import put_back
+from headlens.server import limits
 
 GGUF_NOTE = "read from a GGUF file: its weights, quantised or not, were turned into float32"
 
@@ -27,7 +29,9 @@ def locate(name: str) -> Located:
 
     Raises:
         ModelError: nothing of that name, or it cannot be fetched.
+        LimitError: this server does not offer it.
     """
+    limits.current().check_model(name)
     entry = catalogue.find(name)
     if entry is not None and entry.source == "package":
         from headlens.models.packaged import open_packaged
@@ -60,6 +64,7 @@ def _is_local(name: str, entry: catalogue.Entry | None) -> bool:
     """Whether a path is there and meant: a folder that only shares its name with a hub model has to hold one."""
     try:
         path = Path(name).expanduser()
+        put_back(path)
         return path.exists() and (path.is_file() or entry is None or (path / folders.CONFIG).is_file())
     except (OSError, ValueError, RuntimeError):  # a name too long, with a NUL character, of an unknown user
         return False
@@ -70,13 +75,16 @@ def _hub_ids(name: str, entry: catalogue.Entry | None) -> tuple[str, ...]:
     if entry is None and not hub.is_repo_id(name):
         looks_like_path = name.startswith((".", "~", "/")) or "\\" in name or name.endswith(".gguf")
         what = "there is no file or folder" if looks_like_path else "unknown model"
-        raise ModelError(f"{what} {name!r}: {catalogue.suggest(name)}")
+        shown = name if len(name) <= 200 else f"{name[:199]}…"
+        raise ModelError(f"{what} {shown!r}: {catalogue.suggest(shown)}")
     return entry.hub_ids if entry else (name,)
 
 
 def _locate_path(path: Path) -> Located:
     """A folder with config.json, a folder with one GGUF file, or a GGUF file."""
     gguf = path if path.suffix.lower() == ".gguf" else None
+    if not path.is_file() and not path.is_dir():
+        raise ModelError(f"{path} is no file or folder but a device or the like; give the folder of a model")
     if path.is_file() and gguf is None:
         raise ModelError(f"{path} is a file, not a model; give the folder that holds config.json, or a .gguf file")
     if path.is_dir():

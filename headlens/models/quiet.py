@@ -28,11 +28,14 @@ def quiet() -> Iterator[None]:
         bars, hub_bars = hf_logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
         hf_logging.set_verbosity(logging.CRITICAL)
         hub_logging.set_verbosity(logging.CRITICAL)
+        accelerate, level = logging.getLogger("accelerate"), logging.getLogger("accelerate").level
+        accelerate.setLevel(logging.ERROR)
         hf_logging.disable_progress_bar()
         disable_progress_bars()
         try:
             yield
         finally:
+            accelerate.setLevel(level)
             hf_logging.set_verbosity(verbosity)
             hub_logging.set_verbosity(hub_verbosity)
             if bars:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import torch
     from transformers import PretrainedConfig, PreTrainedModel
 
+    from headlens.models.placement import Spread
+
 
 def read_pretrained_config(folder: Path, raw: dict[str, Any]) -> PretrainedConfig:
     """The transformers config of a folder.
@@ -45,7 +47,12 @@ def read_pretrained_config(folder: Path, raw: dict[str, Any]) -> PretrainedConfi
 
 
 def read_weights(
-    cls: type[PreTrainedModel], config: PretrainedConfig, folder: Path, dtype: torch.dtype, pruned: bool = False
+    cls: type[PreTrainedModel],
+    config: PretrainedConfig,
+    folder: Path,
+    dtype: torch.dtype,
+    pruned: bool = False,
+    spread: Spread | None = None,
 ) -> tuple[PreTrainedModel, tuple[str, ...]]:
     """Build ``cls`` and fill it from the folder's safetensors; no weight may be left random.
 
@@ -55,9 +62,10 @@ def read_weights(
         folder: where the weights are.
         dtype: of the weights in memory.
         pruned: the config lists heads pruned by transformers 4.
+        spread: over which devices; None: the CPU alone.
 
     Returns:
-        The model on the CPU, and notes about what in the files was ignored.
+        The model where ``spread`` says, and notes about what in the files was ignored.
 
     Raises:
         ModelError: weights are damaged, missing or of the wrong shape.
@@ -79,6 +87,7 @@ def read_weights(
                 trust_remote_code=False,
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
+                **({} if spread is None else spread.for_transformers()),
             )
     except (*BUILD_ERRORS, OSError, SafetensorError, MemoryError) as error:
         reason = " ".join(str(error).split())[:200]

@@ -112,12 +112,24 @@ class PairData:
             values: logits ``[rows, position, vocabulary]``.
             indices: which pair each row is.
         """
+        logits, right, foil = self._at_answers(values, indices)
+        found = logits.gather(1, torch.stack([right, foil], 1)).cpu().double()
+        return found[:, 0] - found[:, 1]
+
+    def losses(self, values: Tensor, indices: Sequence[int]) -> Tensor:
+        """-log p of the right answer, in nats, float64 ``[rows]`` on the CPU; arguments as for :meth:`differences`.
+
+        It sees what the foil does not: whether the model knows that an answer of this kind is due.
+        """
+        logits, right, _ = self._at_answers(values, indices)
+        logits = logits.cpu().double()
+        return logits.logsumexp(1) - logits.gather(1, right.cpu()[:, None])[:, 0]
+
+    def _at_answers(self, values: Tensor, indices: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits ``[rows, vocabulary]`` where the answers stand, and both answers of those rows."""
         chosen = torch.as_tensor(indices)
         position, right, foil = (part[chosen].to(values.device) for part in (self.position, self.right, self.foil))
-        logits = values[torch.arange(len(chosen), device=values.device), position].float()
-        both = torch.stack([right, foil], 1)
-        found = logits.gather(1, both).cpu().double()
-        return found[:, 0] - found[:, 1]
+        return values[torch.arange(len(chosen), device=values.device), position].float(), right, foil
 
 
 def pair_data(lens: Lens, name: str, rows: Rows) -> PairData:

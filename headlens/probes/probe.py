@@ -142,8 +142,9 @@ class Prober:
             if masks:
                 with self._lock:
                     replacements = asked.replacements(ablation, list(masks), self.seed)
-                after = asked.differences(masks, replacements, on_progress)
-            found.append(SkillResult(asked.skill, asked.clean, after, asked.data.dropped))
+                after = asked.answers(masks, replacements, on_progress)
+            (before, loss_before), (now, loss) = asked.clean.T, after.T
+            found.append(SkillResult(asked.skill, before, now, asked.data.dropped, loss_before, loss))
         label = self.lens.topology.format(chosen)
         return ProbeResult(self.lens.name, label, ablation, tuple(found), dict(self.skipped), self.seed)
 
@@ -160,7 +161,7 @@ class _Asked:
 
     @property
     def clean(self) -> np.ndarray:
-        """Logit differences with all heads on, ``[pairs]``."""
+        """Logit difference and loss of the right answer with all heads on, ``[pairs, 2]``."""
         assert self._clean is not None
         return self._clean
 
@@ -168,7 +169,7 @@ class _Asked:
         """The pass with all heads on, once."""
         if self._clean is not None:
             return
-        found, kept = np.empty(len(self.data)), []
+        found, kept = np.empty((len(self.data), 2)), []
         for number, batch in enumerate(self.batches):
             with torch.inference_mode():
                 if keep:
@@ -177,7 +178,7 @@ class _Asked:
                 else:
                     output = self.lens.forward(batch.inputs, Run())
                 values = readout(output, self.lens.task)
-                found[list(batch.indices)] = self.data.differences(values, batch.indices).numpy()
+                found[list(batch.indices)] = self._answers(values, batch.indices)
             if on_progress is not None:
                 on_progress(number + 1, len(self.batches))
         self._clean, self._blocks = found, kept
@@ -193,20 +194,25 @@ class _Asked:
             self._replacements[key] = gather(self.lens, self.data.data, ablation, wanted, seed=seed)
         return self._replacements[key]
 
-    def differences(
+    def answers(
         self, masks: Mapping[LayerKey, Tensor], replacements: Replacements, on_progress: Progress | None
     ) -> np.ndarray:
-        """Logit differences with the masked heads off, ``[pairs]``."""
-        found = np.empty(len(self.data))
+        """Logit difference and loss of the right answer with the masked heads off, ``[pairs, 2]``."""
+        found = np.empty((len(self.data), 2))
         for number, batch in enumerate(self.batches):
             edits = edits_for(masks, replacements, batch, self.lens.device)
             replay = replay_below(self.lens, self._blocks[number], masks) if self._blocks else None
             with torch.inference_mode():
                 values = readout(self.lens.forward(batch.inputs, Run(edits=edits, replay=replay)), self.lens.task)
-                found[list(batch.indices)] = self.data.differences(values, batch.indices).numpy()
+                found[list(batch.indices)] = self._answers(values, batch.indices)
             if on_progress is not None:
                 on_progress(number + 1, len(self.batches))
         return found
+
+    def _answers(self, values: Tensor, indices: Sequence[int]) -> np.ndarray:
+        """Logit difference and loss of the right answer, ``[rows, 2]``."""
+        data = self.data
+        return torch.stack([data.differences(values, indices), data.losses(values, indices)], 1).numpy()
 
 
 def _missing(known: Replacements, layer: LayerKey) -> bool:

@@ -30,12 +30,15 @@ class SkillResult:
         skill: what was asked.
         before, after: logit difference right - foil, nats, float64 ``[pairs]``: all heads on, and with the switch.
         dropped: pairs that could not be used, by reason.
+        loss_before, loss_after: -log p of the right answer, nats, float64 ``[pairs]``, likewise; empty where unknown.
     """
 
     skill: Skill
     before: np.ndarray
     after: np.ndarray
     dropped: Mapping[str, int] = field(default_factory=dict)
+    loss_before: np.ndarray = field(default_factory=lambda: np.empty(0))
+    loss_after: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @property
     def pairs(self) -> int:
@@ -71,6 +74,21 @@ class SkillResult:
     def difference_change(self) -> Mean:
         """Paired change of the logit difference by the switch."""
         return mean(self.after - self.before)
+
+    @cached_property
+    def loss_mean_before(self) -> Mean:
+        """Mean loss of the right answer, nats, all heads on."""
+        return mean(self.loss_before)
+
+    @cached_property
+    def loss_mean(self) -> Mean:
+        """The same with the switch."""
+        return mean(self.loss_after)
+
+    @cached_property
+    def loss_change(self) -> Mean:
+        """Paired change of the loss of the right answer by the switch; positive: it gets worse."""
+        return mean(self.loss_after - self.loss_before)
 
     @property
     def known(self) -> bool:
@@ -162,6 +180,9 @@ class ProbeResult:
                 "difference_baseline": vars(each.difference_before),
                 "difference": vars(each.difference),
                 "difference_change": vars(each.difference_change),
+                "loss_baseline": vars(each.loss_mean_before),
+                "loss": vars(each.loss_mean),
+                "loss_change": vars(each.loss_change),
                 "verdict": self.verdicts[each.skill.name],
             }
             for each in self.skills

@@ -35,6 +35,8 @@ class PairSweep(Sweep):
         pairs: the pairs of one skill.
     """
 
+    kind = ""
+
     def __init__(
         self,
         lens: Lens,

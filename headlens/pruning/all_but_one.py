@@ -18,7 +18,7 @@ from headlens.heads import HeadSet
 from headlens.metrics import ratio
 from headlens.pruning.measure import SetMeasure
 from headlens.pruning.order import columns_of, off_set
-from headlens.sweep import Baseline, Sweep, SweepSpec, UnitResult
+from headlens.sweep import Baseline, Part, Sweep, SweepSpec, UnitResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from headlens.heads import Topology, Unit
     from headlens.lens import Lens
     from headlens.metrics import Metric
-    from headlens.prefix import Prefix
     from headlens.run import LayerKey
     from headlens.store import Store
     from headlens.switches import Ablation
@@ -43,17 +42,19 @@ class AllButOneSweep(Sweep):
         places: the layers that are wanted; the others come with no columns.
     """
 
+    kind = "all-but-one"
     places: frozenset[LayerKey] = frozenset()
 
     def key(self, **what: Any) -> str:
         """See the base class; the baseline is the same."""
         return super().key(**what) if what.get("part") == "baseline" else super().key(**what, kept="one")
 
-    def _unit(self, prefix: Prefix, site: str, layer: int, baseline: Baseline) -> UnitResult:
-        if (site, layer) in self.places:
-            return super()._unit(prefix, site, layer, baseline)
-        self._report(len(self.data) * len(self.lens.topology.site(site).columns(layer, self.spec.unit)))
-        return UnitResult(site, layer, (), np.empty((len(self.data), 0)), cached=True)
+    def known(self, unit: Part) -> Baseline | UnitResult | None:
+        """See the base class; a layer that is not wanted is known to have nothing."""
+        if not unit.site or (unit.site, unit.layer) in self.places:
+            return super().known(unit)
+        self._report(len(self.data) * len(self.columns(unit)))
+        return UnitResult(unit.site, unit.layer, (), np.empty((len(self.data), 0)), cached=True)
 
     def _masks(self, place: LayerKey, columns: tuple[int, ...]) -> Tensor:
         return ~super()._masks(place, columns)

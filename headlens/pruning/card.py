@@ -136,17 +136,19 @@ def _recovery(found: Mapping[str, Any] | None) -> str:
     return "## Training after the cut\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
+def proof_sentence(facts: Mapping[str, Any]) -> str:
+    """How far the model is from the one with its heads switched off; older folders lack some of the numbers."""
+    largest, exact = facts.get("largest_abs_logit"), facts.get("max_abs_logit_difference_float64")
+    beside = "" if largest is None else f" where the largest is {largest:.3g}"
+    strict = "" if exact is None else f", and by {exact:.1g} when both are computed in float64 on the same weights"
+    return (
+        "On a small batch its outputs differ from those of the original with the same heads switched off by at most "
+        f"{facts['max_abs_logit_difference']:.2g}{beside}{strict}: rounding."
+    )
+
+
 def _known(facts: Mapping[str, Any]) -> str:
-    difference = facts.get("max_abs_logit_difference")
-    lines = []
-    if difference is not None:
-        beside = (
-            f" (the largest output there is {facts['largest_abs_logit']:.3g})" if "largest_abs_logit" in facts else ""
-        )
-        lines.append(
-            f"- On a small batch its outputs differ by at most {difference:.2g}{beside} from those of the original "
-            "with the same heads switched off: rounding."
-        )
+    lines = [] if facts.get("max_abs_logit_difference") is None else [f"- {proof_sentence(facts)}"]
     choice = facts.get("choice") or {}
     if choice.get("method"):
         data = f" on {_plain(choice['data'])} ({choice.get('split')} part)" if choice.get("data") else ""

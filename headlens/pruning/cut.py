@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
-from headlens.errors import HeadlensError, ModelError
+from headlens.errors import HeadlensError
 from headlens.models.cutting import copy_model, distinct, slices_by_name
 from headlens.models.families.base import Kept, features
 from headlens.models.labels import CONFIG_KEY, Labels, labels_of
 from headlens.models.loading import Loaded
-from headlens.models.sample import sample_inputs, tensors_of
-from headlens.run import Edit, Run
+from headlens.pruning.proof import Proof, prove
 from headlens.switches import off_mask
 
 if TYPE_CHECKING:
@@ -24,9 +21,6 @@ if TYPE_CHECKING:
 
     from headlens.heads import HeadSet, Topology
     from headlens.lens import Lens
-
-TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
-"""Largest difference between cut and masked that is still rounding, for outputs of size 1 (or less)."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +34,7 @@ class Cut:
         masked: the heads are still there, with a zero output matrix.
         labels: which heads are there now.
         parameters_before, parameters_after: numbers in the model, tied ones once.
-        max_abs_logit_difference: largest absolute difference between an output of this model and of the old one with
-            the heads switched off, on a small batch (logits; hidden states where there are none). It is rounding: the
-            same sums, taken in another order. In deep models with large logits it can exceed 1e-4.
-        largest_abs_logit: the largest absolute value among those outputs, which rounding is to be seen beside.
+        proof: that this model does what the old one does with the heads switched off.
         part_groups: labels of KV groups of which only some query heads went: their keys and values had to stay.
     """
 
@@ -54,8 +45,7 @@ class Cut:
     labels: Labels
     parameters_before: int
     parameters_after: int
-    max_abs_logit_difference: float
-    largest_abs_logit: float
+    proof: Proof
     part_groups: tuple[str, ...]
 
     @property
@@ -84,7 +74,7 @@ def cut(lens: Lens, off: HeadSet) -> Cut:
     built = getattr(lens.model.config, CONFIG_KEY, None)
     labels = labels_of(lens.topology, off, built)
     model = copy_model(lens.model, lambda name, tensor: slices[name].of(tensor) if name in slices else None, labels)
-    difference, largest = _difference(lens, masks, model)
+    proof = prove(lens, masks, model)
     return Cut(
         loaded=_loaded(lens, model, labels),
         off=off,
@@ -93,8 +83,7 @@ def cut(lens: Lens, off: HeadSet) -> Cut:
         labels=labels,
         parameters_before=lens.parameters,
         parameters_after=count(model),
-        max_abs_logit_difference=difference,
-        largest_abs_logit=largest,
+        proof=proof,
         part_groups=part_groups(lens.topology, off),
     )
 
@@ -127,7 +116,7 @@ def mask(lens: Lens, off: HeadSet) -> Cut:
 
     built: Labels | None = getattr(lens.model.config, CONFIG_KEY, None)
     model = copy_model(lens.model, zeroed, built)
-    difference, largest = _difference(lens, masks, model)
+    proof = prove(lens, masks, model)
     return Cut(
         loaded=_loaded(lens, model, built),
         off=off,
@@ -136,8 +125,7 @@ def mask(lens: Lens, off: HeadSet) -> Cut:
         labels=built or {},
         parameters_before=lens.parameters,
         parameters_after=count(model),
-        max_abs_logit_difference=difference,
-        largest_abs_logit=largest,
+        proof=proof,
         part_groups=(),
     )
 
@@ -186,28 +174,3 @@ def _loaded(lens: Lens, model: PreTrainedModel, labels: Labels | None) -> Loaded
         notes=(),
         sidecar=None if labels is None else {"heads": labels},
     )
-
-
-def _difference(lens: Lens, masks: Mapping[Any, Tensor], model: PreTrainedModel) -> tuple[float, float]:
-    """Largest difference of the outputs from the masked model's, and their largest value.
-
-    Raises:
-        ModelError: the difference is more than rounding.
-    """
-    inputs = sample_inputs(lens.model, lens.tokenizer)
-    extra = {"use_cache": False} if lens.accepts("use_cache") else {}
-    edits = {key: Edit(off=mask.to(lens.device)) for key, mask in masks.items()}
-    with torch.inference_mode():
-        wanted = tensors_of(lens.forward(inputs, Run(edits=edits)))
-        found = tensors_of(model(**inputs, **extra))
-    names = ["logits"] if "logits" in wanted else list(wanted)
-    # As arrays, because the largest of a number and NaN has to be NaN.
-    worst = float(np.max([(found[name] - wanted[name]).abs().max().item() for name in names]))
-    largest = float(np.max([wanted[name].abs().max().item() for name in names]))
-    limit = TOLERANCE[lens.dtype] * max(1.0, largest)
-    if not worst <= limit:
-        raise ModelError(
-            f"the cut {type(model).__name__} differs from the masked one by {worst:.2g} (allowed: {limit:.2g}), so its "
-            "heads are not where HeadLens expects them; nothing was kept. Switch the heads off instead"
-        )
-    return worst, largest

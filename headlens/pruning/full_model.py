@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from headlens.errors import ModelError
 from headlens.pruning.benchmark import missing_heads
+from headlens.pruning.names import found_from
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from headlens.data.dataset import DataSet
     from headlens.heads import HeadSet
     from headlens.lens import Lens
 
 
-def source_name(sidecar: Mapping[str, Any] | None) -> str | None:
-    """What the full model was called when the cut was made; None where nothing says so."""
+def source_name(sidecar: Mapping[str, Any] | None, folder: Path | None) -> str | None:
+    """The full model that the ``headlens.json`` of a folder names; None where nothing says so."""
     source = (sidecar or {}).get("source")
     name = source.get("model") if isinstance(source, Mapping) else None
-    return name if isinstance(name, str) and name else None
+    return found_from(folder, name) if isinstance(name, str) and name else None
 
 
 def open_full(cut: Lens, sidecar: Mapping[str, Any] | None, named: str | None = None, *, device: str = "auto") -> Lens:
@@ -35,7 +38,7 @@ def open_full(cut: Lens, sidecar: Mapping[str, Any] | None, named: str | None = 
     """
     from headlens.lens import open_model
 
-    name = named or source_name(sidecar)
+    name = named or source_name(sidecar, cut.path)
     if name is None:
         raise ModelError(f"{cut.name} does not say which model it was cut from; name it with --teacher MODEL")
     try:

@@ -17,6 +17,7 @@ from headlens.heads import HeadSet
 from headlens.pruning.gate_training import CHECKPOINT, STEPS, GateSpec, GateTraining
 from headlens.pruning.hard_concrete import settled
 from headlens.pruning.order import Column, off_set, with_floor
+from headlens.server import limits
 
 if TYPE_CHECKING:
     from headlens.data.encode import EncodedData
@@ -84,6 +85,7 @@ def learn_gates(
     Raises:
         HeadlensError: the objective is not finite.
     """
+    limits.current().check_training()
     training = GateTraining(lens, data, steps, spec, store)
     done = training.restore() if resume else 0
     cached, start = done, time.perf_counter()

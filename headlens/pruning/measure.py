@@ -1,13 +1,13 @@
 """Many head sets measured on one data set: the numbers of ``evaluate``, with the clean pass shared by all of them.
 
 The work is cut into units, one head set on one portion of the examples. A unit costs one forward pass of its examples,
-is stored when it is done and taken from the store the next time. A portion is as many examples as fit what the drift
+is stored when it is done and taken from the store the next time; the current engine (:mod:`headlens.engine`) does them
+here or on a cluster. A portion is as many examples as fit what the drift
 compares with (the clean model's log-probabilities) into memory; small sets are one portion.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from headlens.errors import StoreError
+from headlens.engine.base import current
 from headlens.evaluate import clean_sums, comparison
 from headlens.heads import HeadSet
 from headlens.metrics import METRICS, Sums, readout, reference, sums_of
 from headlens.pruning.figures import SetResult, perplexity
+from headlens.pruning.set_units import SetJob, rows_of
 from headlens.run import Run
 from headlens.store import unit_key
 from headlens.switches import Ablation, Replacements, edits_for, gather, off_mask
@@ -35,7 +36,6 @@ REFERENCE_BYTES = 512 * 2**20
 """Log-probabilities of the clean model that are kept at a time."""
 BATCH_SIZE = 8
 """That of ``evaluate``, so that both give the same bits."""
-_logger = logging.getLogger(__name__)
 Arrays = Mapping[str, np.ndarray]
 """``numerator/<metric>`` and ``weight/<metric>``, float64 ``[examples of the portion]``."""
 
@@ -103,17 +103,20 @@ class SetMeasure:
     def _each(self, sets: Iterable[HeadSet]) -> Iterator[tuple[HeadSet, Arrays]]:
         """Sets with their sums, the empty one first, as they are complete."""
         wanted = list(dict.fromkeys([HeadSet(), *sets]))
-        portions = self._portions()
+        job = SetJob(self, self.portions(), wanted)
         self.done, self.total = 0, len(wanted) * len(self.data)
+        missing = dict.fromkeys(wanted, len(self.data))
         collected: dict[HeadSet, dict[str, np.ndarray]] = {off: {} for off in wanted}
-        for number, batches in enumerate(portions):
-            portion = _Portion(self, batches, wanted)
-            for off in wanted:
-                for name, values in portion.arrays(off).items():
-                    whole = collected[off].setdefault(name, np.zeros(len(self.data)))
-                    whole[list(portion.rows)] = values
-                if number + 1 == len(portions):
-                    yield off, collected[off]
+        complete: list[HeadSet] = []
+        for unit, arrays in current().run(job, job.units()):
+            rows = job.rows(unit)
+            for name, values in arrays.items():
+                collected[unit.off].setdefault(name, np.zeros(len(self.data)))[rows] = values
+            missing[unit.off] -= len(rows)
+            complete += [] if missing[unit.off] else [unit.off]
+            if not missing[wanted[0]]:  # every other set is told in comparison with it
+                yield from ((off, collected[off]) for off in sorted(complete, key=lambda off: off != wanted[0]))
+                complete.clear()
 
     def key(self, off: HeadSet, rows: Sequence[int]) -> str:
         """Store key of one unit: everything that can change its numbers by more than rounding."""
@@ -152,7 +155,7 @@ class SetMeasure:
             self.passes += 0 if self.ablation == "zero" else 1
         return self._replacements
 
-    def _portions(self) -> list[list[Batch]]:
+    def portions(self) -> list[list[Batch]]:
         """The batches in portions whose references fit into memory."""
         classes = 0 if self.lens.task.endswith("classification") else self.lens.vocabulary
         portions: list[list[Batch]] = []
@@ -183,32 +186,18 @@ class SetMeasure:
         }
 
 
-class _Portion:
+class Portion:
     """Some of the examples: their clean pass, and every set on them."""
 
     def __init__(self, owner: SetMeasure, batches: Sequence[Batch], sets: Sequence[HeadSet]) -> None:
         self.owner, self.batches, self.sets = owner, batches, sets
-        self.rows = _rows(batches)
+        self.rows = rows_of(batches)
         self.place = {row: i for i, row in enumerate(self.rows)}
         self._clean: tuple[list[Tensor], Arrays] | None = None
 
     def arrays(self, off: HeadSet) -> Arrays:
-        """Sums of one set, from the store where they are there."""
-        owner = self.owner
-        key = owner.key(off, self.rows) if owner.store else ""
-        found = owner.store.get(key) if owner.store and owner.resume else None
-        if found is not None:
-            owner.cached += 1
-            owner.report(len(self.rows))
-            return found
-        found = self._pass(off, self.clean(counted=False)[0]) if len(off) else self.clean(counted=True)[1]
-        if owner.store:
-            try:
-                owner.store.put(key, found)
-            except StoreError as error:  # what is computed is worth more than its place on the disk
-                _logger.warning("%s", error)
-                owner.store = None
-        return found
+        """Sums of one set."""
+        return self._pass(off, self.clean(counted=False)[0]) if len(off) else self.clean(counted=True)[1]
 
     def clean(self, *, counted: bool) -> tuple[list[Tensor], Arrays]:
         """What drift compares with for each batch, and the sums with every head on."""
@@ -247,8 +236,3 @@ class _Portion:
         owner.seconds += time.perf_counter() - start
         owner.passes += len(self.rows) / len(owner.data)
         return found
-
-
-def _rows(batches: Sequence[Batch]) -> tuple[int, ...]:
-    """The examples of some batches, in their own order: batches of another size give the same portion."""
-    return tuple(sorted(i for batch in batches for i in batch.indices))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headlens.errors import HeadlensError, ModelError
 from headlens.models.folders import CONFIG, read_sidecar
+from headlens.models.set_aside import OLD, PART, exchange, leftovers, put_back
 
 ABANDONED_AFTER = 3600.0
 """Seconds after which an unfinished folder belongs to a process that was killed."""
@@ -62,33 +63,32 @@ def _is_ours(folder: Path) -> bool:
 def replacing(folder: Path) -> Iterator[Path]:
     """Gives an empty folder to write into; when the block ends well it becomes ``folder``.
 
-    Whatever happens, ``folder`` is what it was or what it is to be, never something between.
+    Whatever happens, ``folder`` is what it was or what it is to be, never something between. Where the system cannot
+    exchange two folders there is a moment in which it has no name; whoever then looks for it, puts it back.
 
     Raises:
         HeadlensError: the disk is full or cannot be written.
     """
     _sweep(folder)
     try:
-        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", suffix=".part", dir=folder.parent))
+        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", suffix=PART, dir=folder.parent))
     except OSError as error:
         raise not_written(folder, error) from error
-    new, old = work / "new", work / "old"
+    new = work / "new"
     try:
         new.mkdir()
         yield new
-        if folder.exists():
-            folder.rename(old)
-        new.rename(folder)
+        if not folder.exists():
+            new.rename(folder)
+        elif not exchange(new, folder):
+            folder.rename(work / OLD)
+            new.rename(folder)
     except OSError as error:
         raise not_written(folder, error) from error
     finally:
-        _put_back(old, folder)  # also when Ctrl-C comes between the two renames
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _put_back(old: Path, folder: Path) -> None:
-    if old.exists() and not folder.exists():
-        old.rename(folder)
+        put_back(folder)  # also when Ctrl-C comes between the two renames
+        if folder.exists() or not (work / OLD).exists():
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def not_written(folder: Path, error: Exception) -> HeadlensError:
@@ -99,8 +99,8 @@ def not_written(folder: Path, error: Exception) -> HeadlensError:
 
 def _sweep(folder: Path) -> None:
     """Remove what killed processes left beside the folder."""
-    for leftover in folder.parent.glob(f".{folder.name}-*.part"):
+    put_back(folder)
+    for leftover in leftovers(folder):
         with suppress(OSError):
-            _put_back(leftover / "old", folder)
             if time.time() - leftover.stat().st_mtime > ABANDONED_AFTER:
                 shutil.rmtree(leftover, ignore_errors=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headlens.errors import ModelError
+from headlens.pruning.names import found_from
 from headlens.pruning.saved import Saved, save_model
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def save_recovered(loaded: Loaded, folder: Path, recovery: Mapping[str, Any]) ->
     facts: dict[str, Any] = {name: cut[name] for name in (*_OF_THE_CUT, *_ALSO_OF_THE_CUT) if name in cut}
     facts |= {"cut_command": cut.get("cut_command", cut.get("command")), "command": recovery.get("command")}
     facts["recovered_from"] = loaded.name
+    if isinstance(source := facts.get("source"), dict) and source.get("model"):  # it was seen from the cut's folder
+        facts["source"] = {**source, "model": found_from(loaded.path, str(source["model"]))}
     earlier = [*cut.get("earlier_recoveries", []), *([cut["recovery"]] if "recovery" in cut else [])]
     if earlier:
         facts["earlier_recoveries"] = earlier

@@ -17,6 +17,7 @@ from headlens.pruning.recovery_spec import RecoverySpec
 from headlens.pruning.training import Stopped, Training
 from headlens.pruning.training_data import Feed, RecoveryData
 from headlens.pruning.training_state import Progress, State
+from headlens.server import limits
 from headlens.store import unit_key
 
 if TYPE_CHECKING:
@@ -171,6 +172,7 @@ def recover(
     Raises:
         HeadlensError: data or model cannot be used; another process is at the very same training.
     """
+    limits.current().check_training()
     spec, metric = _fitting(lens, spec, full)
     phase = on_phase or (lambda _: None)
 

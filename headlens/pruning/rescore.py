@@ -35,10 +35,15 @@ class SwitchedLens(Lens):
         lens: the model.
         off: heads that are off in it.
         values: what takes the place of their ``z`` by layer, ``[heads, d_head]``; None for zero.
+
+    Attributes:
+        off_here: heads that are off in it.
+        zero: whether nothing takes the place of their ``z``.
     """
 
     def __init__(self, lens: Lens, off: HeadSet, values: Mapping[LayerKey, Tensor] | None = None) -> None:
         self.__dict__.update(lens.__dict__)
+        self.off_here, self.zero = off, values is None
         kind = "zero"
         if values is not None:
             digest = hashlib.sha256()

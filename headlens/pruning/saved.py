@@ -17,6 +17,7 @@ from headlens.models.plain_shape import as_plain
 from headlens.models.quiet import quiet
 from headlens.models.readers import PREPROCESSOR, open_tokenizer
 from headlens.pruning.card import card, opener
+from headlens.pruning.names import seen_from, spoken
 from headlens.pruning.publish import not_written, replacing
 from headlens.pruning.stored import bytes_before, stored_dtype, write_weights
 
@@ -85,8 +86,7 @@ def save_cut(
         "parameters_before": result.parameters_before,
         "parameters_after": result.parameters_after,
         "bytes_before": size_before,
-        "max_abs_logit_difference": result.max_abs_logit_difference,
-        "largest_abs_logit": result.largest_abs_logit,
+        **result.proof.describe(),
         "kv_groups_kept_for_a_part": list(result.part_groups),
         "command": command,
     }
@@ -111,6 +111,7 @@ def save_model(loaded: Loaded, folder: Path, facts: Mapping[str, Any]) -> Saved:
 
     labels = (loaded.sidecar or {}).get("heads")
     plain = None if labels is None else as_plain(loaded.model, labels)
+    facts = _without_paths(facts, folder)
     with replacing(folder) as new:
         try:
             _write_readers(loaded, new)
@@ -141,6 +142,18 @@ def save_model(loaded: Loaded, folder: Path, facts: Mapping[str, Any]) -> Saved:
 def versions() -> dict[str, str]:
     """What the numbers depend on besides the data."""
     return {"headlens": headlens.__version__, **{name: version(name) for name in ("torch", "transformers")}}
+
+
+def _without_paths(facts: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The same with other models named as they are seen from the folder."""
+    found = dict(facts)
+    if isinstance(source := found.get("source"), Mapping) and source.get("model"):
+        found["source"] = {**source, "model": seen_from(folder, str(source["model"]))}
+    if isinstance(choice := found.get("choice"), Mapping) and choice.get("model"):
+        found["choice"] = {**choice, "model": spoken(str(choice["model"]))}
+    if found.get("recovered_from"):
+        found["recovered_from"] = seen_from(folder, str(found["recovered_from"]))
+    return found
 
 
 def source_of(lens: Any) -> dict[str, Any]:

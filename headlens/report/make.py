@@ -13,6 +13,7 @@ import torch
 
 from headlens.data.encode import encode
 from headlens.pruning.benchmark import BenchmarkSpec
+from headlens.pruning.names import spoken
 from headlens.pruning.saved import versions
 from headlens.report.choice import Why, choice_of
 from headlens.report.limits import limits
@@ -194,7 +195,7 @@ def _row(one: Subject) -> dict[str, Any]:
     lens = one.lens
     return {
         "role": one.role,
-        "name": one.name,
+        "name": spoken(one.name),
         "class": type(lens.model).__name__,
         "family": lens.family,
         "task": lens.task,

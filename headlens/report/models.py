@@ -11,6 +11,7 @@ from headlens.errors import HeadlensError, ModelError
 from headlens.heads import HeadSet
 from headlens.models.folders import read_sidecar
 from headlens.pruning.full_model import source_name, taken_out
+from headlens.pruning.names import found_from
 
 if TYPE_CHECKING:
     from headlens.lens import Lens
@@ -82,20 +83,29 @@ def names_for(model: str, cut: str | None = None, recovered: str | None = None) 
         sidecar = _sidecar(model)
         if not sidecar:
             return model, None, None
-        full = source_name(sidecar)
+        full = source_name(sidecar, Path(model).expanduser())
         if full is None:
             raise ModelError(f"{model} does not say what it was cut from; give the full model first, then {model}")
-        before = sidecar.get("recovered_from")
+        before = _before(model)
         if sidecar.get("kind") != "recovered":
             return full, model, None
-        if not isinstance(before, str) or not _sidecar(before):
+        if before is None:
             raise ModelError(f"the cut that {model} was recovered from is not there; give the full model and it first")
         return full, before, model
     if recovered is None and _sidecar(cut).get("kind") == "recovered":
-        before = _sidecar(cut).get("recovered_from")
-        if isinstance(before, str) and _sidecar(before):
+        before = _before(cut)
+        if before is not None:
             return model, before, cut
     return model, cut, recovered
+
+
+def _before(name: str) -> str | None:
+    """The cut that a recovered model was made from, where it is still there."""
+    told = _sidecar(name).get("recovered_from")
+    if not isinstance(told, str):
+        return None
+    found = found_from(Path(name).expanduser(), told)
+    return found if _sidecar(found) else None
 
 
 def open_subjects(

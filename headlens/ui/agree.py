@@ -9,7 +9,7 @@ import streamlit as st
 
 from headlens.charts.agreement import scatter
 from headlens.importance import METHODS
-from headlens.ui import cache, state, words
+from headlens.ui import background, cache, state, words
 from headlens.ui.available import COMPARED, available, scores_together
 from headlens.ui.shown import columns, trusted
 
@@ -73,10 +73,12 @@ def _section(chosen: Chosen, ask: Ask, busy: bool) -> None:
 def _offer_missing(chosen: Chosen, ask: Ask, known: Mapping[str, HeadScores]) -> None:
     """A button that computes what is missing, and its progress."""
     job = _missing_job()
+    if job is not None and background.left_behind(job, "methods"):
+        return
     if job is not None and job.running:
         job.look(state.viewer())
         left, right = st.columns([4, 1], vertical_alignment="center")
-        left.progress(job.fraction, text=f"{job.title}: {job.fraction:.0%}, {words.duration(job.seconds_left)}")
+        left.progress(job.fraction, text=background.line(job))
         right.button("Cancel", key="cancel_methods", on_click=job.leave, args=(state.viewer(),))
         return
     apply = [name for name in COMPARED if ask.metric == "loss" or name not in _NO_SLOPE]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from headlens.ui.attention_source import Source, choose_source, writing_progress
 from headlens.ui.components.attention_view import attention_view
 from headlens.ui.head_roles import HeadRoles, role_words
 from headlens.ui.sidebar import refresh, sidebar_with_lens
+from headlens.ui.turns import now
 
 if TYPE_CHECKING:
     from headlens.attention import Patterns
@@ -93,7 +93,7 @@ class _Layer:
 
 
 def _layer(lens: Lens, source: Source, head: Head, off: HeadSet) -> _Layer:
-    found = _patterns(lens.fingerprint, source.key, head.site, head.layer, lens.topology.format(off), lens, source, off)
+    found = _patterns(lens, source, head, off)
     shape = lens.topology.site(head.site).layers[head.layer]
     labels = [lens.topology.label(head.site, head.layer, number) for number in shape.heads]
     queries, keys = source.labels(lens, head.site, found)
@@ -157,18 +157,13 @@ def _role_names(roles: HeadRoles | None, head: Head, numbers: tuple[int, ...]) -
     return [role_words(roles, Head(head.site, head.layer, number)).replace(",", "") for number in numbers]
 
 
-@st.cache_resource(max_entries=24, show_spinner=False)
-def _patterns(
-    fingerprint: str,  # noqa: ARG001 - part of the cache's key
-    key: Hashable,  # noqa: ARG001
-    site: str,
-    layer: int,
-    off: str,  # noqa: ARG001
-    _lens: Lens,
-    _source: Source,
-    _off: HeadSet,
-) -> Patterns:
+def _patterns(lens: Lens, source: Source, head: Head, off: HeadSet) -> Patterns:
     """Patterns of one layer; changing the view or the colours does not run the model again."""
-    from headlens.attention import patterns
 
-    return patterns(_lens, _source.inputs, layers={site: (layer,)}, off=_off)
+    def look() -> Patterns:
+        from headlens.attention import patterns
+
+        return patterns(lens, source.inputs, layers={head.site: (head.layer,)}, off=off)
+
+    heads = lens.topology.format(off)
+    return now(("patterns", lens.fingerprint, source.key, head.site, head.layer, heads), look)

@@ -11,6 +11,7 @@ import numpy as np
 import streamlit as st
 
 from headlens.errors import DataError
+from headlens.server import limits
 from headlens.ui import words
 from headlens.ui.components.attention_view.payload import Picture, picture_from_pixels
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from headlens.lens import Lens
 
 TYPES = ("png", "jpg", "jpeg", "webp")
-MAX_UPLOAD_MB = 5
 MAX_PIXELS = 40_000_000
 
 
@@ -64,8 +64,8 @@ def picture_input(lens: Lens) -> PictureInput:
             "A picture",
             type=list(TYPES),
             key=key,
-            max_upload_size=MAX_UPLOAD_MB,
-            help=f"{', '.join(TYPES)}; at most {MAX_UPLOAD_MB} MB. It is read for your visit only and not kept.",
+            max_upload_size=limits.current().upload_mb,
+            help=f"{', '.join(TYPES)}; at most {limits.current().upload_text}. Read for your visit only, and not kept.",
             on_change=_take,
             args=(key,),
         )
@@ -91,11 +91,10 @@ def _forget() -> None:
 
 
 def open_picture(name: str, content: bytes) -> Any:
-    """The picture in RGB; raises DataError with one line."""
+    """The picture in RGB; raises DataError or LimitError with one line."""
     from PIL import Image, UnidentifiedImageError
 
-    if len(content) > MAX_UPLOAD_MB * 2**20:
-        raise DataError(f"{name[:80]}: {len(content) / 2**20:.1f} MB is more than {MAX_UPLOAD_MB} MB; make it smaller")
+    limits.current().check_upload(name, len(content))
     try:
         with Image.open(io.BytesIO(content)) as picture:
             if picture.width * picture.height > MAX_PIXELS:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from headlens.ui import cache, phrases, state, words
-from headlens.ui.head_roles import EXAMPLES, HeadRoles, role_words, roles_job
+from headlens.ui import background, cache, phrases, state, words
+from headlens.ui.head_roles import EXAMPLES, HeadRoles, found_roles, role_words, roles_job, roles_key
 from headlens.ui.prompt import text_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def start_roles(chosen: Chosen | None) -> Job | None:
     """The shared job that finds roles; None for models that read no text."""
     if chosen is None or not chosen.lens.accepts("input_ids"):
         return None
-    return roles_job(chosen.lens, chosen.data, state.viewer())
+    return roles_job(chosen.lens, chosen.data, state.viewer(), costly=True)
 
 
 def known_roles(lens: Lens, data: EncodedData | None) -> HeadRoles | None:
@@ -31,16 +31,18 @@ def known_roles(lens: Lens, data: EncodedData | None) -> HeadRoles | None:
     if data is None:
         return None
     few = replace(data, examples=data.examples[:EXAMPLES])
-    job = cache.jobs().get(("roles", lens.fingerprint, few.hash))
-    return job.result if job is not None and job.status == "done" else None
+    found = (found_roles(cache.jobs().get(roles_key(lens, few, costly))) for costly in (True, False))
+    return next(filter(None, found), None)
 
 
 def roles_progress(job: Job, polling: bool) -> None:
     """Progress of the job; call in a fragment that polls while it runs."""
+    if background.left_behind(job, "roles"):
+        return
     if job.running:
         job.look(state.viewer())
         left, right = st.columns([4, 1], vertical_alignment="center")
-        left.progress(job.fraction, text=f"{job.title}: {job.fraction:.0%}, {words.duration(job.seconds_left)}")
+        left.progress(job.fraction, text=background.line(job))
         right.button("Cancel", key="cancel_roles", on_click=job.leave, args=(state.viewer(),))
     elif job.status == "failed":
         st.warning(words.plain(job.error), icon=":material/info:")

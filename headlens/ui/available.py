@@ -60,10 +60,11 @@ def scores_together(lens: Lens, data: EncodedData, asks: Sequence[Ask], viewer: 
         for number, ask in enumerate(asks):
             one = score_job(lens, data, ask, viewer)
             try:
-                while one.running:
-                    one.look(viewer)
-                    job.progress(int(1000 * (number + one.fraction)), 1000 * len(asks))
-                    time.sleep(0.1)
+                with job.aside():  # the one that is waited for needs a turn
+                    while one.running:
+                        one.look(viewer)
+                        job.progress(int(1000 * (number + one.fraction)), 1000 * len(asks))
+                        time.sleep(0.1)
             except Cancelled:
                 one.leave(viewer)
                 raise

@@ -11,7 +11,7 @@ import streamlit as st
 from headlens.importance import METHODS
 from headlens.ui import grid, state, words
 from headlens.ui.available import available
-from headlens.ui.head_roles import HeadRoles, Picture, picture, role_lines
+from headlens.ui.head_roles import Picture, found_roles, picture, role_lines
 from headlens.ui.shown import Shown, columns, trusted
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _SOURCES = {
     "text": "one of the texts",
     "twice": "random tokens, the same block twice",
     "four times": "random tokens, the same block four times",
+    "parsed": "a story in small English whose parse is known",
 }
 
 
@@ -153,12 +154,12 @@ def _rank(scores: HeadScores, place: tuple[str, int, int]) -> tuple[str, str]:
 
 
 def _role(lens: Lens, members: list[Head], job: Job | None) -> None:
-    if job is None or job.status != "done":
+    found = found_roles(job)
+    if found is None:
         st.caption(
             job.error if job is not None and job.status == "failed" else "Its role is being read from where it looks …"
         )
         return
-    found: HeadRoles = job.result
     topology = lens.topology
     lines = {topology.label(h.site, h.layer, h.head): " · ".join(role_lines(found, h)) for h in members}
     if len(members) == 1:

@@ -44,7 +44,7 @@ def _found(one: Checked, lens: Lens) -> None:
     st.markdown(f"{BADGES[finding.verdict]}{against}")
     if finding.value is not None:
         st.markdown(f"**{words.plain(number(one))}** (95 % interval)")
-    st.markdown(words.plain(finding.sentence))
+    st.markdown(_text(finding.sentence))
     if finding.figure is not None:
         from headlens.charts.claims import claim_figure
 
@@ -52,7 +52,14 @@ def _found(one: Checked, lens: Lens) -> None:
         st.plotly_chart(figure, width="stretch", key=f"claim_figure_{one.claim.name}", config={"displayModeBar": False})
     if finding.again is not None:
         _try(finding.again, one.claim.name, lens)
-    st.caption(f"{'From the store, measured in' if one.cached else 'Measured in'} {one.seconds:.1f} s.")
+    if finding.verdict != "not measurable":
+        st.caption(f"{'From the store, measured in' if one.cached else 'Measured in'} {one.seconds:.1f} s.")
+
+
+def _text(sentence: str) -> str:
+    """A sentence as markdown shows it literally, but for what stands in backticks: that is a command."""
+    parts = [part if place % 2 else words.plain(part) for place, part in enumerate(sentence.split("`"))]
+    return "`".join(parts) + ("" if sentence.endswith((".", ")")) else ".")
 
 
 def _try(again: Try, name: str, lens: Lens) -> None:

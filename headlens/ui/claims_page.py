@@ -60,6 +60,8 @@ def _claims(lens: Lens) -> None:
     found = {one.claim.name: one for one in found_so_far()} if background.is_shown(SECTION, key) else {}
     if found:
         _summary(list(found.values()), lens)
+        if not running:
+            _more(lens, data, context, costly)
     left, right = st.columns(2)
     for place, claim in enumerate(REGISTRY):
         with (left, right)[place % 2]:
@@ -85,6 +87,34 @@ def _offer(lens: Lens, data: str, context: Context) -> None:
         args=(lens, data, costly),
     )
     st.caption("What was checked before comes from the store at once. The guess is for two free processor cores.")
+
+
+def _more(lens: Lens, data: str, context: Context, costly: bool) -> None:
+    """After a run: what it left out, and everything once more."""
+
+    def go(also_costly: bool, resume: bool) -> None:
+        st.session_state["hl_claims_costly"] = also_costly
+        start(lens, data, also_costly, resume)
+
+    with st.container(horizontal=True):
+        if not costly:
+            guess = _clock(context, [claim for claim in REGISTRY if claim.costly])
+            st.button(
+                f"Also cut and retrain small models (about {guess} more)",
+                key="claims_more",
+                icon=":material/add:",
+                on_click=go,
+                args=(True, True),
+            )
+        st.button(
+            "Check all of it afresh",
+            key="claims_afresh",
+            icon=":material/replay:",
+            type="tertiary",
+            help="Computes everything again, also what is in the store.",
+            on_click=go,
+            args=(costly, False),
+        )
 
 
 def _clock(context: Context, claims: Sequence[object]) -> str:

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from headlens.errors import HeadlensError
 from headlens.interview.claims import set_source
-from headlens.ui import background, cache, state
+from headlens.ui import background, cache, engines, state
 
 if TYPE_CHECKING:
+    from headlens.claims.base import Claim
     from headlens.claims.context import Context
     from headlens.claims.run import Checked
     from headlens.lens import Lens
     from headlens.ui.jobs import Job
 
-SECTION = "claims"
+SECTION, ASKED = "claims", "iv_claims"
+"""The claims page's own work, and what the interview page asks for."""
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
@@ -26,6 +29,9 @@ def context_for(name: str, _lens: Lens, fingerprint: str, data: str) -> Context:
     from headlens.claims.examples import make_context
 
     return make_context(_lens, data or None)
+
+
+cache.tied_to_models(context_for.clear)
 
 
 def data_name() -> str:
@@ -39,49 +45,77 @@ def key_of(lens: Lens, data: str, costly: bool) -> Hashable:
     return SECTION, state.get("model"), lens.fingerprint, data, costly
 
 
-def start(lens: Lens, data: str, costly: bool) -> None:
-    """Checks all claims, cheapest first; what is in the store comes from there."""
+def start(lens: Lens, data: str, costly: bool, resume: bool = True) -> None:
+    """Checks all claims, cheapest first; what is in the store comes from there, unless ``resume`` is False."""
+    from headlens.claims.registry import REGISTRY
 
-    def work(job: Job) -> tuple[Checked, ...]:
-        from headlens.claims.registry import REGISTRY
-        from headlens.claims.run import check_all
-
-        found: list[Checked] = []
-
-        def done(one: Checked) -> None:
-            found.append(one)
-            job.publish(tuple(found))
-            job.progress(0, 1)  # claims from the store report nothing, and the work can be cancelled between them
-
-        number = iter(range(1, len(REGISTRY) + 1))
-        context = replace(
-            context_for(lens.name, lens, lens.fingerprint, data), store=cache.store(), on_progress=job.progress
-        )
-        check_all(
-            context,
-            REGISTRY,
-            costly=costly,
-            on_start=lambda claim: job.phase(f"{next(number)} of {len(REGISTRY)}: {claim.statement}"),
-            on_found=done,
-        )
-        return tuple(found)
-
-    background.start(SECTION, key_of(lens, data, costly), "Claims", work)
+    key = key_of(lens, data, costly)
+    if not resume:
+        cache.jobs().drop(key)
+    work = engines.placed(lambda job: check_in(job, lens, data, REGISTRY, costly, resume))
+    background.start(SECTION, key, "Claims", work)
 
 
-def found_so_far() -> Sequence[Checked]:
-    """What this browser session has of the current model."""
-    job = background.job_of(SECTION)
+def check_in(
+    job: Job, lens: Lens, data: str, claims: Sequence[Claim], costly: bool = False, resume: bool = True
+) -> tuple[Checked, ...]:
+    """The work of a job: checks claims and publishes each that is done."""
+    from headlens.claims.run import check_all
+
+    found: list[Checked] = []
+
+    def done(one: Checked) -> None:
+        found.append(one)
+        job.publish(tuple(found))
+        job.progress(0, 1)  # claims from the store report nothing, and the work can be cancelled between them
+
+    number = iter(range(1, len(claims) + 1))
+    context = replace(
+        context_for(lens.name, lens, lens.fingerprint, data),
+        store=cache.store(),
+        resume=resume,
+        on_progress=job.progress,
+    )
+    check_all(
+        context,
+        claims,
+        costly=costly,
+        on_start=lambda claim: job.phase(f"{next(number)} of {len(claims)}: {claim.statement.rstrip('.')}"),
+        on_found=done,
+    )
+    return tuple(found)
+
+
+def found_so_far(section: str = SECTION) -> Sequence[Checked]:
+    """What this browser session has of the current model, from the work of a section."""
+    job = background.job_of(section)
     if job is None or not isinstance(job.key, tuple) or job.key[1] != state.get("model"):
         return ()
     return job.result or job.partial or ()
+
+
+def checked(name: str) -> Checked | None:
+    """A claim as it was found on the current model: by this page's work, or earlier and kept; None if it was not."""
+    from headlens.claims.registry import find_claims
+    from headlens.claims.run import check, kept
+
+    done = next((one for part in (SECTION, ASKED) for one in found_so_far(part) if one.claim.name == name), None)
+    if done is not None or st.session_state.get("hl_opened") != state.get("model"):
+        return done
+    lens = cache.open_lens(state.get("model"))
+    try:
+        context = context_for(lens.name, lens, lens.fingerprint, data_name())
+    except HeadlensError:  # no data for this model
+        return None
+    (claim,) = find_claims([name])
+    return kept(replace(context, store=cache.store()), claim) if claim.kept else check(context, claim)
 
 
 def line(name: str) -> str | None:
     """A claim's verdict and number on the current model in one line; None while it is not measured."""
     from headlens.claims.export import number
 
-    one = next((each for each in found_so_far() if each.claim.name == name), None)
+    one = checked(name)
     if one is None or one.finding.verdict == "not measurable":
         return None
     return f"{one.finding.verdict}, {number(one)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headlens.ui import cache, state
+from headlens.ui import cache, engines, state
 from headlens.ui.jobs import Job
 
 if TYPE_CHECKING:
@@ -109,8 +109,11 @@ def scores_now(lens: Lens, data: EncodedData | None, ask: Ask) -> HeadScores:
     return job.result
 
 
-def score_job(lens: Lens, data: EncodedData, ask: Ask, viewer: str = "") -> Job:
-    """The shared job whose contributions ``ask`` is made of: running, done, or started now."""
+def score_job(lens: Lens, data: EncodedData, ask: Ask, viewer: str = "", *, implied: bool = False) -> Job:
+    """The shared job whose contributions ``ask`` is made of: running, done, or started now.
+
+    ``implied``: the page asks by being drawn; see :meth:`Jobs.start`.
+    """
     from headlens.importance import method_for
     from headlens.importance.score import contributions, from_raw
 
@@ -125,7 +128,8 @@ def score_job(lens: Lens, data: EncodedData, ask: Ask, viewer: str = "") -> Job:
         raw = contributions(lens, method, request)
         return keep(ask, raw, from_raw(lens, method, request, raw))
 
-    return cache.jobs().start(ask.key, method_for(ask.method).title, work, viewer or state.viewer())
+    title = method_for(ask.method).title
+    return cache.jobs().start(ask.key, title, engines.placed(work), viewer or state.viewer(), implied=implied)
 
 
 def keep(ask: Ask, raw: Raw, scores: HeadScores) -> HeadScores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -10,6 +10,7 @@ from headlens.charts.tokens import before_after
 from headlens.errors import HeadlensError
 from headlens.ui import cache, phrases, state, words
 from headlens.ui.prompt import Reading, read_prompt
+from headlens.ui.turns import now
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +35,7 @@ def live_of(lens: Lens) -> LiveEvaluator:
 
 
 def evaluate_live(chosen: Chosen, off: HeadSet) -> Evaluation:
-    """The live set with ``off`` off; from memory if it has been asked for before.
+    """The live set with ``off`` off, for background work; from memory if it has been asked for before.
 
     Raises:
         HeadlensError: there is no live set for this task, or the ablation needs more examples.
@@ -43,11 +44,16 @@ def evaluate_live(chosen: Chosen, off: HeadSet) -> Evaluation:
     return cache.live_result(lens.name, lens, lens.fingerprint, lens.topology.format(off), chosen.ablation)
 
 
+def live_now(chosen: Chosen, off: HeadSet) -> Evaluation:
+    """As :func:`evaluate_live`, for a page that waits for it: in turn with other sessions, ahead of long work."""
+    of = (chosen.lens.name, chosen.lens, chosen.lens.fingerprint, chosen.lens.topology.format(off), chosen.ablation)
+    return now(cache.live_key(*of[2:]), lambda: cache.live_work(*of))
+
+
 def metrics(chosen: Chosen, off: HeadSet) -> None:
     """Loss, perplexity, accuracy and drift on the live set, before and after; one sentence below."""
     try:
-        with cache.jobs().ahead():
-            found = evaluate_live(chosen, off)
+        found = live_now(chosen, off)
     except HeadlensError as error:
         st.warning(words.plain(str(error)), icon=":material/info:")
         return
@@ -111,22 +117,13 @@ def next_tokens_of(chosen: Chosen, reading: Reading, off: HeadSet) -> NextTokens
     lens = chosen.lens
     ids = (tuple(reading.ids), tuple(reading.target or ()))
     kind = "mean" if chosen.ablation == "mean" else "zero"
-    return _answers(lens.fingerprint, ids, lens.topology.format(off), kind, chosen, reading, off)
 
+    def work() -> NextTokens:
+        from headlens.next_tokens import next_tokens
 
-@st.cache_data(max_entries=512, show_spinner=False)
-def _answers(
-    fingerprint: str,  # noqa: ARG001 - part of the cache's key
-    ids: Any,  # noqa: ARG001
-    off: str,  # noqa: ARG001
-    kind: str,  # noqa: ARG001
-    _chosen: Chosen,
-    _reading: Reading,
-    _off: HeadSet,
-) -> NextTokens:
-    from headlens.next_tokens import next_tokens
+        return next_tokens(lens, reading.inputs(lens), off, k=CHOICES, means=means_for(chosen))
 
-    return next_tokens(_chosen.lens, _reading.inputs(_chosen.lens), _off, k=CHOICES, means=means_for(_chosen))
+    return now(("next", lens.fingerprint, ids, lens.topology.format(off), kind), work)
 
 
 def signature(chosen: Chosen) -> tuple[str, ...]:

@@ -9,7 +9,16 @@ import numpy as np
 import streamlit as st
 
 from headlens.ui import state
-from headlens.ui.components.head_grid import GridData, GridEvent, GridView, Mode, ScaleKind, head_grid, robust_scale
+from headlens.ui.components.head_grid import (
+    GridData,
+    GridEvent,
+    GridView,
+    Marks,
+    Mode,
+    ScaleKind,
+    head_grid,
+    robust_scale,
+)
 
 if TYPE_CHECKING:
     from headlens.heads import Head, HeadSet, Topology, Unit
@@ -28,6 +37,7 @@ def switch_grid(
     mode: Mode = "map",
     height: int | None = None,
     ranked: bool = True,
+    marks: Marks | None = None,
 ) -> GridView:
     """Draws the grid; a click changes the shared set of heads that are off, Enter pins the card of a head.
 
@@ -66,6 +76,7 @@ def switch_grid(
         height=height,
         pinned=pinned(),
         ranked=ranked,
+        marks=marks,
     )
 
 

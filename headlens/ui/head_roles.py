@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ class HeadRoles:
 
     Attributes:
         scores: by head and role.
-        sources: what the detectors looked at: ``text``, ``twice``, ``four times``.
+        sources: what the detectors looked at: ``text``, ``twice``, ``four times``, ``parsed``.
     """
 
     scores: RoleScores
@@ -52,24 +52,57 @@ class Picture:
     source: str
 
 
-def roles_job(lens: Lens, data: EncodedData, viewer: str) -> Job:
-    """The shared job whose result is a :class:`HeadRoles`."""
-    from headlens.roles import roles
-    from headlens.roles.blocks import repeated_blocks
+def roles_job(lens: Lens, data: EncodedData, viewer: str, *, costly: bool = False) -> Job:
+    """The shared job whose result is a :class:`HeadRoles`; what an earlier run has found comes from the store.
+
+    With ``costly`` the roles that need long texts of their own are found too; the others are its partial result.
+    """
+    from headlens.roles import DETECTORS
+    from headlens.roles.stored import merged, stored_roles
 
     few = replace(data, examples=data.examples[:EXAMPLES])
 
     def work(job: Job) -> HeadRoles:
-        scores = roles(lens, few, on_progress=job.progress)
-        sources = {"text": few}
-        for name, block, times in (("twice", 50, 2), ("four times", 25, 4)):
-            blocks = repeated_blocks(lens, block, times, seed=scores.seed) if lens.accepts("input_ids") else None
-            if blocks is not None:
-                sources[name] = blocks.data
-        return HeadRoles(scores, sources)
+        scores = stored_roles(lens, few, store=cache.store(), on_progress=job.progress)
+        found = HeadRoles(scores, _sources(lens, few, scores.seed))
+        if not costly:
+            return found
+        job.publish(found)
+        job.phase(f"What the heads of {lens.title} do in parsed stories and long texts")
+        left = [name for name, each in DETECTORS.items() if each.costly]
+        more = stored_roles(lens, few, detectors=left, store=cache.store(), on_progress=job.progress)
+        return HeadRoles(merged(lens, [scores, more]), found.sources)
 
-    key = ("roles", lens.fingerprint, few.hash)
-    return cache.jobs().start(key, f"What the heads of {lens.title} do", work, viewer)
+    key = roles_key(lens, few, costly)
+    return cache.jobs().start(key, f"What the heads of {lens.title} do", work, viewer, implied=True)
+
+
+def roles_key(lens: Lens, few: EncodedData, costly: bool) -> Hashable:
+    """Names the job on these examples."""
+    return ("roles", lens.fingerprint, few.hash, costly)
+
+
+def _sources(lens: Lens, few: EncodedData, seed: int) -> dict[str, EncodedData]:
+    """What detectors looked at, for pictures of it; not the long texts."""
+    from headlens.roles.blocks import repeated_blocks
+    from headlens.roles.parses import parsed_stories
+
+    sources = {"text": few}
+    if not lens.accepts("input_ids"):
+        return sources
+    for name, block, times in (("twice", 50, 2), ("four times", 25, 4)):
+        blocks = repeated_blocks(lens, block, times, seed=seed)
+        if blocks is not None:
+            sources[name] = blocks.data
+    stories = parsed_stories(lens, seed=seed)
+    if stories is not None:
+        sources["parsed"] = stories.data
+    return sources
+
+
+def found_roles(job: Job | None) -> HeadRoles | None:
+    """What a job of :func:`roles_job` has found so far; None while there is nothing."""
+    return None if job is None else job.result or job.partial
 
 
 def role_words(found: HeadRoles, head: Head) -> str:

@@ -9,21 +9,22 @@ import streamlit as st
 
 from headlens.charts.scores import by_layer, distribution
 from headlens.errors import HeadlensError
-from headlens.ui import cache, state, words
+from headlens.ui import background, cache, effects, role_fates, state, words
 from headlens.ui.agree import agreement_section
 from headlens.ui.card import card
 from headlens.ui.choices import Chosen
 from headlens.ui.compute import Ask, score_job
 from headlens.ui.grid import switch_grid
-from headlens.ui.head_roles import roles_job, tooltips
+from headlens.ui.head_roles import found_roles, roles_job, tooltips
+from headlens.ui.role_marks import marks, marks_sentence
 from headlens.ui.shown import Shown, needs_job, shown_now
 from headlens.ui.sidebar import refresh, sidebar
 
 if TYPE_CHECKING:
     from headlens.ui.jobs import Job
 
-POLL_SECONDS = 0.5
-FIGURE_SECONDS = 2.0
+FIGURES_EVERY = 4
+"""The figures below are drawn anew so many times less often than the map."""
 GRID_HEIGHT = 560
 _STYLE = """<style>
 .hl-scores { border-collapse: collapse; font-size: 0.82rem; width: 100%; font-variant-numeric: tabular-nums; }
@@ -35,6 +36,10 @@ _STYLE = """<style>
 .hl-picture { image-rendering: pixelated; max-width: 100%; height: auto; border-radius: 3px; }
 </style>"""
 
+COLOUR = {
+    "score": "How much each head matters, by the chosen score.",
+    "role": "What each head does: a letter and a colour for the role that suits it best.",
+}
 DIRECTION = {
     "signed": "Signed: blue heads help (the loss rises without them), orange ones harm. The least helpful ranks last.",
     "absolute": "Absolute: how much a head matters in either direction. The least noticed ranks last.",
@@ -56,13 +61,15 @@ def show() -> None:
     st.caption(f"{words.plain(chosen.lens.title)} · measured on {words.plain(chosen.data.name)}, {_amount(chosen)}")
     ask = _ask(chosen)
     try:
-        job = score_job(chosen.lens, chosen.data, ask) if needs_job(ask.method) else None
+        job = score_job(chosen.lens, chosen.data, ask, implied=True) if needs_job(ask.method) else None
     except HeadlensError as error:
         st.error(str(error), icon=":material/error:")
         return
     live = bool(_at_work(chosen, job))
-    st.fragment(run_every=POLL_SECONDS if live else None)(_map)(chosen, job, live)
-    st.fragment(run_every=FIGURE_SECONDS if live else None)(_figures)(chosen, job)
+    pause = background.poll_seconds()
+    background.too_often("map", pause)
+    st.fragment(run_every=pause if live else None)(_map)(chosen, job, live)
+    st.fragment(run_every=pause * FIGURES_EVERY if live else None)(_figures)(chosen, job)
     agreement_section(chosen, ask)
     refresh(chosen)
 
@@ -92,7 +99,7 @@ def _at_work(chosen: Chosen, job: Job | None) -> list[Job]:
     waiting = [] if job is None else [job]
     waiting.append(cache.live_job(chosen.lens, viewer))
     if job is None or job.partial is not None or not job.running:
-        waiting.append(roles_job(chosen.lens, chosen.data, viewer))
+        waiting.append(_roles(chosen))
     for each in waiting:
         each.look(viewer)
     return [each for each in waiting if each.running]
@@ -100,7 +107,7 @@ def _at_work(chosen: Chosen, job: Job | None) -> list[Job]:
 
 def _map(chosen: Chosen, job: Job | None, live: bool) -> None:
     """Progress, grid, numbers and card; runs by itself on every toggle and, while work goes on, twice a second."""
-    if live and not _at_work(chosen, job):
+    if live and (not _at_work(chosen, job) or background.too_often("map")):
         state.rerun()  # one last full run, then no more polling
     if st.session_state.pop("hl_redraw", False):
         state.rerun()  # the figures below show the same scores
@@ -114,20 +121,25 @@ def _map(chosen: Chosen, job: Job | None, live: bool) -> None:
     st.markdown(shown.sentence)
     if shown.warning:
         st.warning(f"{shown.warning} So no ranks are shown.", icon=":material/warning:")
-    roles = roles_job(chosen.lens, chosen.data, state.viewer()) if _ready(job) else None
+    roles = _roles(chosen) if _ready(job) else None
+    found, topology = found_roles(roles), chosen.lens.topology
+    by_role = _by_role()
+    if by_role:
+        st.markdown(marks_sentence(found.scores) if found else "What the heads do is being read from where they look …")
     left, right = st.columns([11, 10], gap="medium")
     with left:
         view = switch_grid(
             "grid_map",
-            chosen.lens.topology,
+            topology,
             shown.values,
             sem=shown.sem,
-            roles=tooltips(roles.result, chosen.lens.topology, ask.unit) if roles and roles.status == "done" else None,
+            roles=tooltips(found, topology, ask.unit) if found else None,
             unit=ask.unit,
             kind=shown.kind,
             score_unit=shown.unit,
             height=GRID_HEIGHT,
             ranked=shown.ranked,
+            marks=marks(found.scores, topology, ask.unit) if found and by_role else None,
         )
         if shown.final is not None and not shown.warning:
             st.caption(shown.final.stability())
@@ -138,6 +150,16 @@ def _map(chosen: Chosen, job: Job | None, live: bool) -> None:
     refresh(chosen)
 
 
+def _by_role() -> bool:
+    """Whether colours say what heads do."""
+    return state.remember("colour", "score") == "role"
+
+
+def _roles(chosen: Chosen) -> Job:
+    """The job that finds roles; those that need long texts only where the map is coloured by them."""
+    return roles_job(chosen.lens, chosen.data, state.viewer(), costly=_by_role())
+
+
 def _ready(job: Job | None) -> bool:
     return job is None or job.partial is not None or not job.running
 
@@ -145,8 +167,12 @@ def _ready(job: Job | None) -> bool:
 def _progress(job: Job | None) -> None:
     if job is None or job.status == "done":
         return
+    if background.left_behind(job, "scores"):
+        return
     if job.status == "failed":
         st.error(job.error, icon=":material/error:")
+        if job.refused and st.button("Try again", key="again"):
+            state.rerun()
         return
     left, right = st.columns([4, 1], vertical_alignment="center")
     if job.status == "cancelled":
@@ -155,14 +181,16 @@ def _progress(job: Job | None) -> None:
             cache.jobs().drop(job.key)
             state.rerun()
         return
-    left.progress(job.fraction, text=f"{job.title}: {job.fraction:.0%}, {words.duration(job.seconds_left)}")
+    left.progress(job.fraction, text=background.line(job))
     right.button("Cancel", key="cancel", on_click=job.leave, args=(state.viewer(),))
 
 
 def _choices(ask: Ask) -> None:
     """How the scores are looked at: nothing is measured anew for it."""
-    left, right = st.columns(2)
+    first, left, right = st.columns(3)
     direction, within = state.remember("direction", "signed"), state.remember("within", "all heads")
+    with first:
+        _choice("colour", "Colour by", COLOUR, state.remember("colour", "score"))
     with left:
         if ask.method in words.SIGNED:
             _choice("direction", "Score's direction", DIRECTION, direction)
@@ -188,9 +216,11 @@ def _effect(chosen: Chosen) -> None:
         st.caption("The loss with all heads on is being measured …")
         return
     off = state.off_heads(chosen.lens.topology)
-    text = chosen.lens.topology.format(off)
-    with cache.jobs().ahead():
-        found = cache.live_result(chosen.lens.name, chosen.lens, chosen.lens.fingerprint, text, chosen.ablation)
+    try:
+        found = effects.live_now(chosen, off)
+    except HeadlensError as error:
+        st.warning(words.plain(str(error)), icon=":material/info:")
+        return
     metrics: list[tuple[str, str, str | None]] = []
     loss, drift = found.measured.get("loss"), found.measured.get("drift")
     if loss is not None:
@@ -215,3 +245,4 @@ def _figures(chosen: Chosen, job: Job | None) -> None:
     left, right = st.columns(2)
     left.plotly_chart(distribution(shown.values, unit=shown.unit, dark=dark), width="stretch", key="fig_distribution")
     right.plotly_chart(by_layer(shown.values, unit=shown.unit, dark=dark), width="stretch", key="fig_layers")
+    role_fates.section(found_roles(_roles(chosen) if _ready(job) else None), shown)

@@ -12,10 +12,11 @@ import streamlit as st
 
 from headlens.errors import HeadlensError
 from headlens.interview.bank import Bank, cite_text, load_bank
-from headlens.interview.claims import claim_line
+from headlens.interview.claims import OF_THE_LAB, claim_line
 from headlens.interview.progress import DiskLog, Event, Log, MemoryLog, progress_file
 from headlens.interview.schema import GRADES, Cite, Statement
 from headlens.interview.shape import shape_of
+from headlens.server import limits
 from headlens.ui import state, words
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Kit:
 
 def place() -> str:
     """Where this session keeps its progress."""
+    if not limits.current().progress:  # many people share this server's disk
+        return IN_TAB
     return state.remember("iv_place", ON_DISK)
 
 
@@ -127,7 +130,9 @@ def statement(bank: Bank, said: Statement) -> str:
 def live_line(claim: str | None) -> str:
     """The live verdict of a claim as markdown shows it literally, or nothing."""
     found = None if claim is None else claim_line(claim)
-    return "" if found is None else f"On this model: {words.plain(found)}"
+    if found is None:
+        return ""
+    return f"{'In the runs of the lab' if claim in OF_THE_LAB else 'On this model'}: {words.plain(found)}"
 
 
 def statements(bank: Bank, said: Iterable[Statement]) -> None:

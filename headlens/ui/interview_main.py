@@ -9,10 +9,13 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from headlens.interview.bank import interview_dir
-from headlens.interview.page import Term
+from headlens.interview.page import Main, Term
 from headlens.interview.quantities import QUANTITIES, NotHereError, live
+from headlens.interview.schema import Statement
 from headlens.interview.shape import GPT2_SMALL
+from headlens.paths import is_checkout
 from headlens.ui import state, words
+from headlens.ui.interview_claims import offer
 from headlens.ui.interview_kit import Kit, all_sources, cite_line, seed_of, sources_caption, statement, statements
 from headlens.ui.interview_question import draw, forget
 
@@ -48,6 +51,7 @@ def show(kit: Kit) -> None:
         on_change=lambda: st.session_state.update(hl_iv_part=st.session_state["_iv_part"]),
     )
     PARTS[current](kit)
+    offer(kit, claims_of(kit.bank.main, current), "main")
     _on(names, current)
     all_sources(kit.bank)
 
@@ -138,7 +142,8 @@ def _example(kit: Kit) -> None:
         "**The score, the cut and the control in one small program.** It needs no network and no data of yours:"
     )
     name = kit.lens.name if kit.lens is not None else "smollm2-135m"
-    st.code(f'python assets/interview/{EXAMPLE} "{name}"', language="bash")
+    place = f"assets/interview/{EXAMPLE}" if is_checkout() else EXAMPLE  # installed: as the download below is called
+    st.code(f'python {place} "{name}"', language="bash")
     code = (interview_dir() / EXAMPLE).read_text(encoding="utf-8")
     st.code(code, language="python", line_numbers=True)
     st.download_button("Download the program", code, EXAMPLE, "text/x-python", key="_iv_example_download")
@@ -178,6 +183,18 @@ def _flags(kit: Kit) -> None:
             f":red[✗] “{words.plain(flag.phrase)}” {words.plain(flag.why)}  \n:green[✓] “{words.plain(flag.instead)}” "
             f":gray[({cite_line(kit.bank, flag.sources)})]"
         )
+
+
+def claims_of(main: Main, part: str) -> list[str | None]:
+    """The claims that a text refers to."""
+    said: dict[str, Sequence[Statement]] = {
+        "One minute": main.one_minute,
+        "Long version": main.long,
+        "When it stops working": [case.found for case in main.stops],
+        "Senior view": main.senior,
+        "Products and research": [use.what for use in main.in_use],
+    }
+    return [statement.claim for statement in said.get(part, ())]
 
 
 PARTS: dict[str, Callable[[Kit], None]] = {

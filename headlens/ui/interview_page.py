@@ -7,18 +7,23 @@ import streamlit as st
 from headlens.errors import HeadlensError
 from headlens.interview.cheatsheet import cheat_sheet
 from headlens.ui import interview_drill, interview_main, interview_mock, interview_progress, state, words
+from headlens.ui.interview_claims import offer
 from headlens.ui.interview_kit import Kit, bank, current_log, statements
-from headlens.ui.sidebar import refresh, sidebar_with_lens
+from headlens.ui.sidebar import open_late, refresh, sidebar_with_lens
 
 _STYLE = "<style>.stMainBlockContainer h2 { font-size: 1.35rem; padding: 0.4rem 0 0; }</style>"
 SECTIONS = ("The question", "Drill", "Mock interview", "Progress", "Cheat sheet")
+MEASURING = ("Drill", "Mock interview")
+"""Parts that ask about the model, so they wait until it is open."""
 
 
 def show() -> None:
     """Draws the page. It works without a model too; then numbers are those of GPT-2 small."""
-    opened = sidebar_with_lens("interview")
+    section = state.remember("iv_section", SECTIONS[0])
+    opened = sidebar_with_lens("interview", wait=section in MEASURING)
     st.html(_STYLE)
     st.title("The interview answer")
+    late = st.container()
     try:
         questions = bank()
     except HeadlensError as error:
@@ -26,7 +31,6 @@ def show() -> None:
         return
     lens, chosen = (None, None) if opened is None else (opened.lens, opened.chosen)
     kit = Kit(questions, current_log(), lens, chosen)
-    section = state.remember("iv_section", SECTIONS[0])
     state.fill("_iv_section", section)
     st.segmented_control(
         "Part of this page",
@@ -40,6 +44,9 @@ def show() -> None:
     state.show_notices()
     if opened is not None and opened.chosen is not None:
         refresh(opened.chosen)
+    if opened is None and section not in MEASURING:
+        with late:
+            open_late()
     state.whole_page(False)
 
 
@@ -72,3 +79,4 @@ def _cheat_sheet(kit: Kit) -> None:
     for box in kit.bank.main.sheet:
         st.subheader(words.plain(box.title), anchor=False)
         statements(kit.bank, box.lines)
+    offer(kit, (line.claim for box in kit.bank.main.sheet for line in box.lines), "sheet")

@@ -8,6 +8,7 @@ from headlens.errors import HeadlensError
 from headlens.interview.progress import DiskLog, export, merge, progress_file
 from headlens.interview.schema import TOPICS
 from headlens.interview.stats import ENOUGH, RECENT, Summary, summary
+from headlens.server import limits
 from headlens.ui import interview_drill, state, words
 from headlens.ui.interview_kit import IN_TAB, ON_DISK, Kit, now, place
 
@@ -87,7 +88,7 @@ def _keeping(kit: Kit) -> None:
     state.fill("_iv_place", place())
     st.radio(
         "Keep my progress",
-        PLACES,
+        PLACES if limits.current().progress else (IN_TAB,),
         key="_iv_place",
         horizontal=True,
         on_change=lambda: st.session_state.update(hl_iv_place=st.session_state["_iv_place"]),

@@ -17,6 +17,7 @@ from headlens.interview.questions import KINDS, Choice, ChooseAll, Free, Number,
 from headlens.interview.schema import LEVELS, TOPICS
 from headlens.interview.shape import GPT2_SMALL
 from headlens.ui import words
+from headlens.ui.interview_claims import offer
 from headlens.ui.interview_feedback import explain
 from headlens.ui.interview_forms import picked, points, widgets
 from headlens.ui.interview_kit import Kit, now
@@ -122,6 +123,7 @@ def draw(
         _form(question, name, slot, live, record)
     if slot.mark is not None and not silent:
         explain(question, slot.seed, slot.given, slot.mark, live, kit)
+        offer(kit, [question.claim], name)
         _guessed(name, slot, kit)
     return slot.mark
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ from headlens.lab.results import RunResult
 from headlens.lab.specs import RunSpec
 from headlens.lab.study import Study
 from headlens.store import Store
-from headlens.ui import background
+from headlens.ui import background, engines
 from headlens.ui.jobs import Job
 
 SECTION = "lab"
@@ -43,14 +43,9 @@ def _turn() -> threading.Lock:
 
 
 @contextmanager
-def _in_turn(wait: Callable[[], None]) -> Iterator[None]:
-    lock = _turn()
-    while not lock.acquire(timeout=0.3):
-        wait()
-    try:
+def _in_turn(job: Job) -> Iterator[None]:
+    with job.holding(_turn()):
         yield
-    finally:
-        lock.release()
 
 
 def key_of(study: Study) -> Hashable:
@@ -65,11 +60,11 @@ def start(study: Study, *, long: bool) -> None:
     def work(job: Job) -> Live:
         seen = _Seen(job)
         confirm = refuse_long(long, "tick the box that says so")
-        with _in_turn(lambda: job.progress(0, 1)):
+        with _in_turn(job), job.aside():  # the work is done by processes of its own
             run_all(specs, Store(), on_progress=job.progress, on_event=seen, confirm=confirm)
         return seen.live()
 
-    background.start(SECTION, key_of(study), f"{len(specs)} runs", work)
+    background.start(SECTION, key_of(study), f"{len(specs)} runs", engines.placed(work))
 
 
 class _Seen:

@@ -10,13 +10,12 @@ import streamlit as st
 
 from headlens.data.dataset import DataSet, Example
 from headlens.errors import DataError
+from headlens.server import limits
 from headlens.ui import state, words
 
 if TYPE_CHECKING:
     from headlens.lens import Lens
 
-MAX_TEXT = 50_000
-MAX_UPLOAD_MB = 5
 TYPES = ("txt", "jsonl", "csv", "tsv", "parquet")
 NEEDED = {
     "causal-lm": "a column text, or a .txt file with one example a line",
@@ -47,8 +46,8 @@ def own_data(lens: Lens) -> DataSet | None:
         f"A file with {NEEDED[lens.task]}",
         type=list(TYPES),
         key=_uploader_key(),
-        max_upload_size=MAX_UPLOAD_MB,
-        help=f"{', '.join(TYPES)}; at most {MAX_UPLOAD_MB} MB. It is read for your visit only and not kept.",
+        max_upload_size=limits.current().upload_mb,
+        help=f"{', '.join(TYPES)}; at most {limits.current().upload_text}. Read for your visit only, and not kept.",
         on_change=_take_file,
     )
     return _typed() if lens.task in ("causal-lm", "masked-lm", "embedding") else None
@@ -59,10 +58,12 @@ def _typed() -> DataSet | None:
         "or type: one example a line",
         value=state.fill_text("_own_text", state.remember("own_text", "")),
         key="_own_text",
-        max_chars=MAX_TEXT,
+        max_chars=limits.current().text_characters,
         height=140,
         on_change=lambda: st.session_state.update(hl_own_text=st.session_state["_own_text"] or ""),
     )
+    allowed = limits.current().text_characters
+    limits.current().check_size("your text", len(st.session_state["hl_own_text"]), allowed, "characters")
     lines = tuple(Example(text=line.strip()) for line in st.session_state["hl_own_text"].splitlines() if line.strip())
     return DataSet("your own text", "text", "all", lines) if lines else None
 
@@ -84,14 +85,13 @@ def _forget_file() -> None:
 
 
 def read_upload(name: str, content: bytes) -> DataSet:
-    """The examples of an uploaded file; raises DataError with one line."""
+    """The examples of an uploaded file; raises DataError or LimitError with one line."""
     from headlens.data.readers import read_file
 
     ending = Path(name).suffix.lower()
     if ending.removeprefix(".") not in TYPES:
         raise DataError(f"{name[:80]}: files of this type are not read; take one of {', '.join(TYPES)}")
-    if len(content) > MAX_UPLOAD_MB * 2**20:
-        raise DataError(f"{name[:80]}: {len(content) / 2**20:.1f} MB is more than {MAX_UPLOAD_MB} MB; cut the file")
+    limits.current().check_upload(name, len(content))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"upload{ending}"
         path.write_bytes(content)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import streamlit as st
 
 from headlens.errors import DataError
+from headlens.server import limits
 from headlens.ui import state
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
     from headlens.lens import Lens
 
-MAX_CHARACTERS = 50_000
-MOST_TOKENS = 1024
-"""Longest prompt that the pages work with: longer ones are cut with a note. Patterns grow with the square."""
 EXAMPLES = {
     "Repeat a name": "When Mary and John went to the store, John gave a drink to",
     "Repeat a list": "cherry, lamp, river, violin, stone. Once more: cherry, lamp, river,",
@@ -65,7 +63,7 @@ def prompt_box(lens: Lens, *, need_target: bool = False) -> tuple[str, str | Non
         value=state.fill_text("_prompt", st.session_state["hl_prompt"]),
         key="_prompt",
         height=90,
-        max_chars=MAX_CHARACTERS,
+        max_chars=limits.current().prompt_characters,
         on_change=lambda: st.session_state.update(hl_prompt=st.session_state["_prompt"] or ""),
         help=_help(lens),
     )
@@ -77,7 +75,7 @@ def prompt_box(lens: Lens, *, need_target: bool = False) -> tuple[str, str | Non
         "Target text (what the decoder writes)",
         value=state.fill_text("_target", state.remember("target", TARGET)),
         key="_target",
-        max_chars=MAX_CHARACTERS,
+        max_chars=limits.current().prompt_characters,
         on_change=lambda: st.session_state.update(hl_target=st.session_state["_target"] or ""),
     )
     return st.session_state["hl_prompt"], st.session_state["hl_target"]
@@ -102,12 +100,14 @@ def read_prompt(
 
     Raises:
         DataError: nothing to read, or a model that reads no text; a line for the page.
+        LimitError: longer than this server allows.
     """
     if lens.tokenizer is None or not lens.accepts("input_ids"):
         raise DataError(f"{lens.name} ({lens.task}) reads no text")
-    if len(prompt) > MAX_CHARACTERS:
-        raise DataError(f"the prompt has {len(prompt):,} characters; at most {MAX_CHARACTERS:,} are read")
-    limit = max(2, min(MOST_TOKENS, lens.max_positions or MOST_TOKENS) - room)
+    allowed = limits.current()
+    for what, text in (("the prompt", prompt), ("the target", target or "")):
+        allowed.check_size(what, len(text), allowed.prompt_characters, "characters")
+    limit = max(2, min(allowed.prompt_tokens, lens.max_positions or allowed.prompt_tokens) - room)
     ids, note = _cut(lens, _tokens(lens, "prompt", text=prompt), limit, keep, "prompt")
     if lens.task != "seq2seq":
         return Reading(ids, None, note)

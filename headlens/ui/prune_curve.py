@@ -9,7 +9,7 @@ import streamlit as st
 
 from headlens.charts.curve import TITLES, pruning_curve
 from headlens.errors import HeadlensError
-from headlens.ui import background, cache, state, words
+from headlens.ui import background, cache, engines, state, words
 from headlens.ui.choices import encode_for
 from headlens.ui.jobs import Job
 
@@ -151,7 +151,7 @@ def _work(chosen: Chosen, reported: EncodedData, options: dict[str, Any]) -> Any
         gates = sweep_penalties(lens, chosen.data, steps, penalties, **shared)
         return curve(lens, chosen.data, reported, spec, gates=gates, **shared)
 
-    return work
+    return engines.placed(work)
 
 
 def _draw(found: Curve) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from headlens.pruning.card import proof_sentence
+from headlens.pruning.names import spoken
 from headlens.ui import background, cache, state, words
 from headlens.ui.jobs import Job
 
@@ -99,7 +101,7 @@ def _work(chosen: Chosen, off: HeadSet, found: Curve | None) -> Any:
             source=source_of(lens),
             choice=choice,
             size_before=bytes_before(lens),
-            command=f"headlens prune {lens.name} --off {result.removed} --out {folder.name}",
+            command=f"headlens prune {spoken(lens.name)} --off {result.removed} --out {folder.name}",
         )
         return Made(folder, off, dict(saved.facts), len(off))
 
@@ -134,10 +136,7 @@ def _proof(made: Made, total: int) -> None:
     sizes = facts["bytes_before"], facts["bytes_after"]
     change = f"{100 * (sizes[1] - sizes[0]) / sizes[0]:+.1f} %" if sizes[0] else None
     columns[2].metric("Weight files", f"{sizes[1] / 1e6:,.1f} MB", change, delta_color="off")
-    st.markdown(
-        f"The largest difference between the cut model's outputs and the full model with these heads switched off is "
-        f"{facts['max_abs_logit_difference']:.1g}: rounding, so the cut does exactly what the switches did."
-    )
+    st.markdown(proof_sentence(facts))
     if groups := facts["kv_groups_kept_for_a_part"]:
         st.caption(
             f"{len(groups)} KV groups lose only some of their query heads; their keys and values had to stay, so "

@@ -13,6 +13,7 @@ from headlens.ui import (
     prune_layers,
     prune_recover,
     prune_report,
+    prune_skills,
     prune_speed,
     state,
 )
@@ -21,7 +22,7 @@ from headlens.ui.sidebar import refresh, sidebar
 if TYPE_CHECKING:
     from headlens.ui.choices import Chosen
 
-SECTIONS = ("curve", "one_head", "cut", "speed", "recover", "report")
+SECTIONS = ("curve", "skill_curve", "one_head", "cut", "speed", "recover", "report")
 INTRO = (
     "Switching a head off only tries out what its absence does. Here heads are chosen on one half of the text, judged "
     "on the other, and then taken out of the weights: what is left is a smaller model of its own."
@@ -47,6 +48,7 @@ def _steps(chosen: Chosen, polling: bool) -> None:
     refresh(chosen)
     st.header("1 · What is lost as heads go", divider="gray")
     found = prune_curve.section(chosen)
+    prune_skills.section(chosen, found)
     prune_layers.section(chosen)
     st.header("2 · A budget, and the heads within it", divider="gray")
     off = prune_curve.budget_section(chosen, found)

@@ -16,6 +16,7 @@ from headlens.ui.jobs import Job
 if TYPE_CHECKING:
     from headlens.pruning.recovery import Recovered
     from headlens.pruning.recovery_table import RecoveryTable
+    from headlens.pruning.training_state import State
     from headlens.ui.choices import Chosen
     from headlens.ui.prune_cut import Made
 
@@ -67,6 +68,8 @@ def section(chosen: Chosen, made: Made | None) -> None:
         st.plotly_chart(
             training_curve(job.partial, metric=chosen.metric, dark=dark), width="stretch", key="fig_recovery"
         )
+    if job is not None and job.status == "cancelled":
+        _kept(job, recovered_folder(made))
     job = background.finished("recover", key)
     if job is None:
         return
@@ -82,6 +85,23 @@ def section(chosen: Chosen, made: Made | None) -> None:
         on_click=_open,
         args=(found.folder,),
     )
+
+
+def recovered_folder(made: Made) -> Path:
+    """Where the recovered model goes, and the best so far."""
+    return made.folder.with_name(f"{made.folder.name}-recovered")
+
+
+def _kept(job: Job, folder: Path) -> None:
+    """What a stopped training leaves."""
+    best = max((point.step for point in job.partial or () if point.best), default=0)
+    if not best or not (folder / "headlens.json").is_file():
+        st.caption("No step was better than the cut model yet, so there is nothing to take home.")
+        return
+    st.caption(
+        f"The best so far, step {best}, is kept: it can be looked at and goes into the report. Going on resumes."
+    )
+    st.button("Look at the best so far", key="best_open", icon=":material/open_in_new:", on_click=_open, args=(folder,))
 
 
 def _options(chosen: Chosen) -> dict[str, Any]:
@@ -126,12 +146,8 @@ def _number(label: str, name: str, first: int, least: int, most: int) -> int:
 def _work(chosen: Chosen, made: Made, options: dict[str, Any]) -> Any:
     def work(job: Job) -> Recovery:
         job.phase("Waiting for another training on this server")
-        while not _TRAINING.acquire(timeout=0.2):
-            job.progress(0, 1)
-        try:
+        with job.holding(_TRAINING):
             return _train(chosen, made, options, job)
-        finally:
-            _TRAINING.release()
 
     return work
 
@@ -140,7 +156,7 @@ def _train(chosen: Chosen, made: Made, options: dict[str, Any], job: Job) -> Rec
     from headlens.lens import Lens
     from headlens.models.loading import load
     from headlens.pruning.random_cuts import Control
-    from headlens.pruning.recovered_folder import finished, save_recovered
+    from headlens.pruning.recovered_folder import finished, save_recovered, unfinished
     from headlens.pruning.recovery import recover
     from headlens.pruning.recovery_spec import RecoverySpec
     from headlens.pruning.recovery_table import recovery_table
@@ -157,11 +173,17 @@ def _train(chosen: Chosen, made: Made, options: dict[str, Any], job: Job) -> Rec
         points.append(point)
         job.publish(tuple(points))
 
-    shared: dict[str, Any] = {"on_progress": job.progress, "on_phase": job.phase}
-    result: Recovered = recover(lens, data, spec, full=chosen.lens, on_point=note, **shared)
-    job.phase("Writing the recovered model")
-    folder = made.folder.with_name(made.folder.name + "-recovered")
+    folder = recovered_folder(made)
     command = f"headlens recover {made.folder.name} --data {chosen.data.name} --steps {spec.steps} --out {folder.name}"
+    if spec.objective == "distill":
+        command += " --distill"
+
+    def best(state: State) -> None:
+        save_recovered(loaded, folder, unfinished(state, command))
+
+    shared: dict[str, Any] = {"on_progress": job.progress, "on_phase": job.phase}
+    result: Recovered = recover(lens, data, spec, full=chosen.lens, on_point=note, on_best=best, **shared)
+    job.phase("Writing the recovered model")
     save_recovered(loaded, folder, finished(result, command))
     control = Control(cuts=options["control"], unit=chosen.unit, store=cache.store())  # type: ignore[arg-type]
     table = recovery_table(result, data, chosen.lens, control, **shared)

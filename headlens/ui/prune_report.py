@@ -9,6 +9,7 @@ import streamlit as st
 
 from headlens.ui import background, cache
 from headlens.ui.jobs import Job
+from headlens.ui.prune_recover import recovered_folder
 
 if TYPE_CHECKING:
     from headlens.pruning.points import Curve
@@ -20,7 +21,7 @@ def section(chosen: Chosen, made: Made | None, found: Curve | None) -> None:
     """Draws the button, the work and the download."""
     if made is None or chosen.data.split == "all":
         return
-    recovered = made.folder.with_name(made.folder.name + "-recovered")
+    recovered = recovered_folder(made)
     with_recovered = recovered if (recovered / "headlens.json").is_file() else None
     key = ("report", chosen.lens.fingerprint, chosen.data.name, str(made.folder), with_recovered is not None)
     if not background.is_shown("report", key):

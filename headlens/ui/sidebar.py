@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from headlens.errors import HeadlensError
+from headlens.server import limits
 from headlens.ui import cache, presenter, state, words
 from headlens.ui.choices import Chosen, choices, encode_for
+from headlens.ui.engines import engine_choice
 
 if TYPE_CHECKING:
     from headlens.lens import Lens
 
-__all__ = ["Chosen", "Opened", "encode_for", "refresh", "sidebar", "sidebar_with_lens"]
+__all__ = ["Chosen", "Opened", "encode_for", "open_late", "refresh", "sidebar", "sidebar_with_lens"]
 
 PAGES = (
     ("app.py", "Heads", ":material/grid_view:"),
@@ -22,6 +24,7 @@ PAGES = (
     ("pages/switchboard.py", "Switchboard", ":material/toggle_on:"),
     ("pages/prune.py", "Prune", ":material/content_cut:"),
     ("pages/lab.py", "Lab", ":material/science:"),
+    ("pages/families.py", "Families", ":material/compare:"),
     ("pages/claims.py", "Claims", ":material/fact_check:"),
     ("pages/interview.py", "Interview", ":material/school:"),
 )
@@ -44,14 +47,31 @@ class Opened:
     chosen: Chosen | None
 
 
+def page_list(page: str) -> None:
+    """The sidebar of a page that needs no model: the way back, with the state as it was."""
+    _start_server()
+    state.adopt_url(page)
+    st.html(_STYLE)
+    with st.sidebar:
+        _links()
+    state.publish_url()
+
+
 def sidebar(page: str) -> Chosen | None:
     """Draws the sidebar and opens what was chosen; None when that is not possible (the page shows why)."""
     opened = sidebar_with_lens(page)
     return None if opened is None else opened.chosen
 
 
-def sidebar_with_lens(page: str) -> Opened | None:
-    """Draws the sidebar and opens the model; None when that is not possible (the page shows why)."""
+def sidebar_with_lens(page: str, *, wait: bool = True) -> Opened | None:
+    """Draws the sidebar and opens the model; None when that is not possible (the page shows why).
+
+    Args:
+        page: which one.
+        wait: False for a page that has something to show without a model: None then also stands for a model that this
+            session has not opened yet, and the page calls :func:`open_late` when it is drawn.
+    """
+    _start_server()
     state.whole_page(True)
     state.adopt_url(page)
     st.html(_STYLE)
@@ -60,12 +80,15 @@ def sidebar_with_lens(page: str) -> Opened | None:
         state.publish_url()
         st.stop()
     with st.sidebar:
-        st.markdown("**HeadLens** · which heads matter?")
-        for path, title, icon in PAGES:
-            st.page_link(path, label=title, icon=icon)
+        _links()
         st.button("Present", key="present", icon=":material/slideshow:", type="tertiary", on_click=presenter.start)
         name = _model_picker()
-    lens = _open(name)
+    place = st.container()  # what follows keeps its place, whether the model is opened now or later
+    if not wait and st.session_state.get("hl_opened") != name:
+        state.publish_url()
+        return None
+    with place:
+        lens = _open(name)
     if lens is None:
         state.show_notices()
         state.publish_url()
@@ -74,6 +97,7 @@ def sidebar_with_lens(page: str) -> Opened | None:
         for note in lens.notes:
             st.caption(words.plain(note))
         chosen = choices(lens)
+        engine_choice()
         status = _status(lens)
     if chosen is not None:
         chosen = replace(chosen, status=status)
@@ -82,26 +106,53 @@ def sidebar_with_lens(page: str) -> Opened | None:
     return Opened(lens, chosen)
 
 
+def open_late() -> None:
+    """Opens the model of a page that is drawn already, and draws it again; says why where that is not possible."""
+    name = state.get("model")
+    if st.session_state.get("hl_opened") != name and _open(name) is not None:
+        state.rerun()
+
+
+def _links() -> None:
+    st.markdown("**HeadLens** · which heads matter?")
+    for path, title, icon in PAGES:
+        st.page_link(path, label=title, icon=icon)
+
+
+def _start_server() -> None:
+    """The server's own beginnings, once; a limit or log that cannot be read stops every page with one line."""
+    try:
+        limits.current()
+        cache.server_started()
+    except HeadlensError as error:
+        st.error(words.plain(str(error)), icon=":material/error:")
+        st.caption("Whoever runs this server has to mend this setting; nothing else works before.")
+        st.stop()
+
+
 def _model_picker() -> str:
     from headlens.models.catalogue import entries
 
-    ready = {entry.name: entry.title for entry in entries() if entry.available}
+    allowed = limits.current()
+    ready = {entry.name: entry.title for entry in entries() if entry.available and allowed.offers(entry.name)}
+    groups = (READY, ELSEWHERE) if allowed.folders or allowed.downloads else (READY,)
     current = state.get("model")
     group = st.session_state.get("hl_model_group")
     # A link, Back or Forward may have changed the model since the group was chosen.
     if group is None or st.session_state.get("hl_model_shown") != current:
         group = READY if current in ready else ELSEWHERE
     st.session_state.update(hl_model_group=group, hl_model_shown=current)
+    group = group if group in groups else READY
     state.fill("_model_group", group)
     st.radio(
         "Where the model comes from",
-        (READY, ELSEWHERE),
+        groups,
         key="_model_group",
         horizontal=True,
         label_visibility="collapsed",
         on_change=lambda: st.session_state.update(hl_model_group=st.session_state["_model_group"]),
     )
-    if group == READY and ready:
+    if group == READY and (ready or len(groups) == 1):
         state.fill("_model_ready", current if current in ready else None)
         st.selectbox(
             "Model",
@@ -136,7 +187,9 @@ def _choose_model(key: str) -> None:
 def _open(name: str) -> Lens | None:
     try:
         with st.spinner(f"Opening {words.plain(name)} (the packaged SmolLM2 is converted once, about half a minute)"):
-            return cache.open_lens(name)
+            lens = cache.open_lens(name)
+        st.session_state["hl_opened"] = name
+        return lens
     except HeadlensError as error:
         st.error(words.plain(str(error)), icon=":material/error:")
         st.caption("Choose another model in the sidebar. Nothing was lost: your text and results are kept.")
@@ -150,6 +203,7 @@ def _status(lens: Lens) -> tuple[Lens, object, object]:
     with st.expander("Link to this state"):
         link = st.empty()
         st.caption("Model, text set, method and switches; never your own text.")
+    st.page_link("pages/health.py", label="About this server", icon=":material/monitor_heart:")
     return lens, count, link
 
 

@@ -16,6 +16,7 @@ import streamlit as st
 
 from headlens.errors import HeadlensError
 from headlens.heads import HeadSet
+from headlens.server import limits
 from headlens.ui import words
 from headlens.ui.widgets import fill, fill_text, is_whole_page, remember, whole_page
 
@@ -72,13 +73,17 @@ def _one_of(options: Callable[[], list[str]]) -> Callable[[str], str]:
 def _model(value: str) -> str:
     if not value.strip() or len(value) > 500:
         raise HeadlensError("not a model name")
+    limits.current().check_model(value.strip())
     return value.strip()
 
 
 def _default_model() -> str:
-    from headlens.models.catalogue import default_model
+    from headlens.models.catalogue import default_model, entries
 
-    return default_model()
+    usual, allowed = default_model(), limits.current()
+    if allowed.offers(usual):
+        return usual
+    return next((entry.name for entry in entries() if entry.available and allowed.offers(entry.name)), usual)
 
 
 def _sets() -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from headlens.importance import METHODS
-from headlens.ui import afterwards, background, cache, effects, state, words, writing
+from headlens.ui import afterwards, background, cache, effects, skills, state, words, writing
 from headlens.ui.attention_roles import known_roles
 from headlens.ui.compute import Ask, Partial, score_job, scores_now
 from headlens.ui.grid import switch_grid
@@ -21,7 +21,7 @@ from headlens.ui.toolbar import HOW_TO, layer_tools, toolbar
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SECTIONS = ("scores", "continuation", "sum", "held_out", "smallest")
+SECTIONS = ("scores", "continuation", "sum", "held_out", "smallest", "skills")
 NEED_NO_DATA = ("magnitude", "magnitude-ov", "random")
 
 
@@ -39,7 +39,7 @@ def show() -> None:
     st.fragment(_board)(chosen)
     polling = background.busy(*SECTIONS)
     st.session_state["hl_polling"] = polling
-    st.fragment(run_every=background.POLL_SECONDS if polling else None)(_behind)(chosen, polling)
+    st.fragment(run_every=background.poll_seconds() if polling else None)(_behind)(chosen, polling)
     refresh(chosen)
     state.whole_page(False)
 
@@ -73,6 +73,7 @@ def _board(chosen: Chosen) -> None:
         effects.next_token(chosen, prompt, off)
     writing.follow_switches(chosen, prompt, off)
     afterwards.follow_switches(chosen, off)
+    skills.follow_switches(chosen, off)
     refresh(chosen)
     now = effects.signature(chosen)
     st.session_state["hl_board_for"] = now
@@ -86,6 +87,7 @@ def _behind(chosen: Chosen, polling: bool) -> None:
     off = state.off_heads(chosen.lens.topology)
     prompt = st.session_state.get("hl_prompt", "")
     background.finished("scores", _ask(chosen).key)
+    skills.section(chosen, off)
     writing.section(chosen, prompt, off)
     left, right = st.columns(2, gap="medium")
     with left:

@@ -12,6 +12,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from headlens.interview.bank import Bank, load_bank
 from tests.small_models import save_bert, save_gpt2, save_llama, save_t5
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,3 +77,15 @@ def click(app: AppTest, off: list[str], seq: int, number: int = 0) -> AppTest:
 
     app._tree.get_widget_states = patched  # type: ignore[method-assign]
     return app.run()
+
+
+@pytest.fixture(scope="module")
+def bank() -> Bank:
+    """The question bank."""
+    return load_bank()
+
+
+@pytest.fixture
+def learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has a learner of its own."""
+    monkeypatch.setenv("HEADLENS_DATA", str(tmp_path / "data"))

@@ -1,4 +1,4 @@
-"""The claims page on a small model: cost before, verdicts after, downloads, links, and what the interview page sees."""
+"""The claims page on a small model: cost before, verdicts after, downloads, and links."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from headlens.claims.registry import REGISTRY
-from headlens.ui import claims_work
 from tests.app.conftest import Open
 
 PAGE = "pages/claims.py"
@@ -64,21 +63,6 @@ def test_claims_are_offered_with_their_cost_checked_and_shown(
     assert not app.exception
     assert "Prune for real" in [title.value for title in app.title]
     assert app.query_params["method"] == "gradient"
-
-
-def test_stored_verdicts_reach_the_interview_page(
-    open_app: Open, models: dict[str, str], few: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from headlens.claims.base import Finding
-    from headlens.claims.run import Checked
-    from headlens.interview.claims import claim_line
-
-    claim = next(one for one in REGISTRY if one.name == "beats-chance")
-    found = Checked(claim, Finding("holds", 0.5, 0.25, 0.75, "nats", "Said."), 1.0)
-    monkeypatch.setattr(claims_work, "found_so_far", lambda: (found,))
-    claims_work.set_source(claims_work.line)
-    assert claim_line("beats-chance") == "holds, 0.5 (0.25 to 0.75) nats"
-    assert claim_line("additive") is None
 
 
 @pytest.mark.parametrize("family", ["t5", "encoder"])

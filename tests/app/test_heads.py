@@ -114,7 +114,7 @@ def test_the_card_of_a_group_switches_all_its_heads(open_app: Open, models: dict
 
 def test_absolute_scores_are_sizes(open_app: Open, models: dict[str, str]) -> None:
     app = finished(open_app(model=models["gpt2"]))
-    app.get("segmented_control")[0].set_value("absolute").run()  # type: ignore[attr-defined]
+    app.segmented_control(key="_direction").set_value("absolute").run()
     assert shown(app) == pytest.approx(np.abs(scores(models["gpt2"], "ablation").array), abs=1e-4)
     assert grid(app)["scale"]["kind"] == "sequential"
 
@@ -123,13 +123,13 @@ def test_absolute_scores_are_sizes(open_app: Open, models: dict[str, str]) -> No
 def test_gradient_is_signed_or_as_published(open_app: Open, models: dict[str, str], signed: bool) -> None:
     app = finished(open_app(model=models["gpt2"], method="gradient"))
     if not signed:
-        app.get("segmented_control")[0].set_value("absolute").run()  # type: ignore[attr-defined]
+        app.segmented_control(key="_direction").set_value("absolute").run()
     assert shown(app) == pytest.approx(scores(models["gpt2"], "gradient", signed=signed).array, abs=1e-4)
 
 
 def test_layers_can_be_normalised(open_app: Open, models: dict[str, str]) -> None:
     app = finished(open_app(model=models["gpt2"]))
-    app.get("segmented_control")[1].set_value("its layer").run()  # type: ignore[attr-defined]
+    app.segmented_control(key="_within").set_value("its layer").run()
     assert shown(app) == pytest.approx(scores(models["gpt2"], "ablation", normalize="layer").array, abs=1e-3)
 
 

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from headlens.lab.questions import CONTROLS
 from headlens.lab.results import RunResult
 from headlens.lab.shipped import Shipped
-from headlens.ui import jobs as background_jobs
+from headlens.ui import job as background_jobs
 from headlens.ui import lab_experiment, lab_initial, lab_language, lab_training
 from headlens.ui.lab_page import SECTIONS
 from tests.app.conftest import Open

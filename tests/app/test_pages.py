@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from tests.app.conftest import Open, click, grid, settle
+from tests.app.conftest import ROOT, Open, click, grid, settle
 
 ODD_PROMPTS = ("", "   ", "word " * 10_000, "👩‍👩‍👧 مرحبا 你好", "<b>bold</b><script>alert(1)</script>")
-PAGES = ("app.py", "pages/attention.py", "pages/switchboard.py")
+LIVE = ("app.py", "pages/attention.py", "pages/switchboard.py")
+"""Pages that look at the model's heads as soon as they are opened."""
+OTHERS = tuple(f"pages/{name}.py" for name in ("prune", "lab", "claims", "families", "interview"))
+PAGES = (*LIVE, *OTHERS)
+OPENED = [
+    *((page, family) for page in LIVE for family in ("gpt2", "llama", "t5", "bert", "encoder")),
+    *((page, family) for page in OTHERS for family in ("gpt2", "encoder")),
+]
+pytestmark = pytest.mark.usefixtures("learner")
 
 
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("family", ["gpt2", "llama", "t5", "bert", "encoder"])
+def test_no_page_is_forgotten() -> None:
+    there = {f"pages/{path.name}" for path in (ROOT / "pages").glob("*.py")}
+    assert there - {"pages/health.py"} == {*PAGES} - {"app.py"}  # that one has tests of its own
+
+
+@pytest.mark.parametrize(("page", "family"), OPENED)
 def test_every_page_opens_by_its_link(open_app: Open, models: dict[str, str], page: str, family: str) -> None:
     app = settle(open_app(page, model=models[family]))
     assert not app.exception
@@ -89,7 +101,7 @@ def test_an_unknown_model_is_one_friendly_line(open_app: Open, page: str) -> Non
 
 
 @pytest.mark.parametrize("prompt", ODD_PROMPTS)
-@pytest.mark.parametrize("page", PAGES[1:])
+@pytest.mark.parametrize("page", LIVE[1:])
 def test_odd_prompts_are_answered_in_place(open_app: Open, models: dict[str, str], page: str, prompt: str) -> None:
     app = open_app(page, model=models["gpt2"])
     app.text_area(key="_prompt").set_value(prompt).run()

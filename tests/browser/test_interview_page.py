@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -13,11 +12,23 @@ from playwright.sync_api import Browser, Page, expect
 from headlens.interview.bank import Bank, load_bank
 from headlens.interview.cheatsheet import cheat_sheet
 from headlens.interview.questions import Choice
+from headlens.interview.shape import Shape, published
 from tests.browser.conftest import SLOW, App, AppServer
 
 pytestmark = pytest.mark.browser
 HARMLESS = re.compile(r"/interview/_stcore/(health|host-config)$")
 """A deep link makes Streamlit ask below the page's path first; the answer 404 is harmless."""
+
+LARGEST = published(
+    "A model with a name that needs a second line in the table of its numbers",
+    layers=126,
+    heads=128,
+    kv_heads=8,
+    d_head=128,
+    d_model=16384,
+    parameters=405_000_000_000,
+    bias=False,
+)
 
 
 class LearnersServer(AppServer):
@@ -138,9 +149,11 @@ def test_the_picture_is_there_and_described(visit: object, bank: Bank) -> None:
     assert image.evaluate("(image) => image.naturalWidth") > 0
 
 
-def test_the_cheat_sheet_prints_on_one_page(browser: Browser, bank: Bank, tmp_path: Path) -> None:
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+@pytest.mark.parametrize("shape", [None, LARGEST])
+def test_the_cheat_sheet_prints_on_one_page(browser: Browser, bank: Bank, paper: str, shape: Shape | None) -> None:
     page = browser.new_page()
-    page.set_content(cheat_sheet(bank, None))
-    pdf = page.pdf(format="A4", prefer_css_page_size=True)
+    page.set_content(cheat_sheet(bank, shape))
+    pdf = page.pdf(format=paper)
     page.close()
     assert len(re.findall(rb"/Type\s*/Page[^s]", pdf)) == 1

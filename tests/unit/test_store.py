@@ -573,7 +573,8 @@ def test_clear_takes_all_entries_and_nothing_else(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for i in range(5):
         store.put(unit_key(i=i), {"a": np.zeros(i)})
-    emptied = tmp_path / unit_key(i=0)[:2] / unit_key(i=9)  # by a crash of the machine
+    emptied = tmp_path / unit_key(i=9)[:2] / unit_key(i=9)  # by a crash of the machine
+    emptied.parent.mkdir(exist_ok=True)
     emptied.touch()
     os.utime(emptied, (time.time() + 9, time.time() + 9))
     note, working = tmp_path / "note.txt", tmp_path / unit_key(i=0)[:2] / "other-writer.tmp"

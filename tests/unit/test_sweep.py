@@ -152,7 +152,7 @@ def test_portions_of_one_head_give_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     lens, _ = lens_for("t5")
     data = random_data("t5")
     whole = only_places(effects(lens, data, "drift", batch_size=2))
-    monkeypatch.setattr("headlens.sweep.TOKENS_PER_FORWARD", 1)
+    monkeypatch.setattr("headlens.leave_one_out.TOKENS_PER_FORWARD", 1)
     single = only_places(effects(lens, data, "drift", batch_size=2))
     for place, effect in whole.items():
         np.testing.assert_allclose(single[place], effect, atol=1e-11)

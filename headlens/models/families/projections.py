@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from headlens.models.offloaded import at_hand
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -21,12 +23,13 @@ class Columns:
     @property
     def weight(self) -> torch.Tensor:
         """Matrix of each head, ``[heads, d_in, width]``: the head gets ``x @ weight[head] + bias[head]``."""
-        return in_out(self.module)[:, self.index.to(in_out(self.module).device)].transpose(0, 1)
+        matrix = in_out(self.module)
+        return matrix[:, self.index.to(matrix.device)].transpose(0, 1)
 
     @property
     def bias(self) -> torch.Tensor | None:
         """Bias of each head, ``[heads, width]``, or None."""
-        bias: torch.Tensor | None = getattr(self.module, "bias", None)
+        bias: torch.Tensor | None = at_hand(self.module, "bias")
         return None if bias is None else bias[self.index.to(bias.device)]
 
 
@@ -51,10 +54,13 @@ def in_features(projection: nn.Module) -> int:
 
 def out_features(projection: nn.Module) -> int:
     """Output width of a Linear or of GPT-2's Conv1D."""
-    return int(in_out(projection).shape[1])
+    return int(_turned(projection, projection.weight).shape[1])  # type: ignore[arg-type]
 
 
 def in_out(projection: nn.Module) -> torch.Tensor:
     """The projection's matrix as ``[input, output]`` (Linear stores the transpose, Conv1D does not)."""
-    weight: torch.Tensor = projection.weight  # type: ignore[assignment]
+    return _turned(projection, at_hand(projection))
+
+
+def _turned(projection: nn.Module, weight: torch.Tensor) -> torch.Tensor:
     return weight.T if hasattr(projection, "in_features") else weight

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 
 from headlens.agreement import Agreement, Correlation, compare
 from headlens.claims.base import Finding, NotMeasurable, against
-from headlens.claims.during import prunable_during_training, removable
 from headlens.claims.initial import independent_at_init
 from headlens.claims.rankings import alike, methods_agree, replicates, zero_mean_agree
 from headlens.claims.removable import beats_chance, reach, share_removable, single_head_layers
 from headlens.claims.skills import Candidate, hidden_skill
 from headlens.claims.special import cross_most_sensitive, roles_go_last
-from headlens.claims.speed import smaller_and_faster
 from headlens.claims.together import DRAWN, LEAST, MOST, additive
-from headlens.claims.training import scratch_worse, scratch_worse_bits, sharing_keeps
 from headlens.evaluate import Measured
 from headlens.heads import Head
 from headlens.lab.similarity import similarity
@@ -26,12 +22,9 @@ from headlens.metrics import ratio
 from headlens.probes import SKILLS
 from headlens.probes.result import ProbeResult, SkillResult
 from headlens.pruning.all_but_one import AllButOne, OneHeadLayer
-from headlens.pruning.benchmark import Timing
-from headlens.pruning.timing import change, within_noise
 from headlens.redundancy import Redundancy, joint_against_sum
 from headlens.replication import replication
 from headlens.scores import HeadScores
-from tests.unit.lab.invented import always, never, results, stuck_with_few, study
 from tests.unit.pruning import made_up
 
 FLAT = [2.0, 2.01, 2.02, 2.03, 2.04, 2.05, 2.19, 2.5, 3.0, 3.5, 4.0]
@@ -173,36 +166,6 @@ def test_independent_at_init() -> None:
         independent_at_init([[similarity(rng.normal(size=(1, 30, 8)))]])
 
 
-def timings(cut: float, masked: float) -> list[Timing]:
-    """Seven rounds; the full model against itself differs by at most 1 %."""
-    full = [1.0] * 7
-    again = [1.0, 1.01, 0.99, 1.0, 1.0, 1.01, 0.99]
-    noise = change(again, full)
-    found = [Timing("full", "prefill", 4, tuple(full), 128, None, None)]
-    for name, factor in (("full again", None), ("masked", masked), ("cut", cut)):
-        seconds = again if factor is None else [factor * x for x in again]
-        changed = change(seconds, full)
-        is_noise = None if factor is None else within_noise(changed, noise)
-        found.append(Timing(name, "prefill", 4, tuple(seconds), 128, changed, is_noise))
-    return found
-
-
-@pytest.mark.parametrize(
-    ("after", "cut", "masked", "verdict"),
-    [
-        (80, 0.8, 1.0, "holds"),
-        (80, 1.2, 1.0, "fails"),
-        (100, 0.8, 1.0, "fails"),
-        (80, 0.8, 0.8, "fails"),
-        (80, 1.0, 1.0, "mixed"),
-    ],
-)
-def test_smaller_and_faster(after: int, cut: float, masked: float, verdict: str) -> None:
-    found = smaller_and_faster(100, after, timings(cut, masked))
-    assert found.verdict == verdict
-    assert found.value == pytest.approx(cut - 1)
-
-
 def effect(singles: list[list[float]], joint: list[float]) -> Redundancy:
     heads = {Head("self", 0, i): measured(changes) for i, changes in enumerate(singles)}
     return joint_against_sum(heads, measured(joint))
@@ -263,58 +226,6 @@ def test_a_skill_that_is_not_there_cannot_be_lost() -> None:
         hidden_skill({"set": probed(20, 10)})
     with pytest.raises(NotMeasurable, match="no set of heads"):
         hidden_skill({})
-
-
-def rows(scratch: list[float], pruned: list[float]) -> list[dict[str, Any]]:
-    return [
-        {"arm": arm, "heads": 2, "seed": seed, "gap": gap, "flops": 1.0}
-        for arm, gaps in (("scratch", scratch), ("pruned-80", pruned))
-        for seed, gap in enumerate(gaps)
-    ]
-
-
-def test_scratch_worse() -> None:
-    assert scratch_worse(rows([0.3, 0.31, 0.29], [0.1, 0.12, 0.1]), "").verdict == "holds"
-    assert scratch_worse(rows([0.1, 0.12, 0.1], [0.3, 0.31, 0.29]), "").verdict == "fails"
-    assert scratch_worse(rows([0.3, 0.1, 0.2], [0.1, 0.3, 0.2]), "").verdict == "mixed"
-    assert scratch_worse(rows([0.3], [0.1]), "").verdict == "mixed"  # one seed has no interval
-
-
-def test_scratch_worse_on_the_bit_task() -> None:
-    made = study(12)
-    worse = scratch_worse_bits(list(results(made, stuck_with_few).values()), "")
-    better = scratch_worse_bits(list(results(made, always, never).values()), "")
-    same = scratch_worse_bits(list(results(made, always).values()), "")
-    assert [found.verdict for found in (worse, better, same)] == ["holds", "fails", "mixed"]
-    assert worse.value == pytest.approx(1 - 4 / 12)
-    assert better.value == -1
-    with pytest.raises(NotMeasurable, match="no pruned model"):
-        scratch_worse_bits([], "")
-
-
-def shared(gqa: list[float]) -> list[dict[str, Any]]:
-    arms = (("mha", [0.10, 0.11, 0.10], 64), ("gqa", gqa, 16))
-    return [
-        {"arm": arm, "seed": seed, "gap": gap, "prunable": 0.3, "kv_bytes": size, "parameters": 1}
-        for arm, gaps, size in arms
-        for seed, gap in enumerate(gaps)
-    ]
-
-
-def test_sharing_keeps() -> None:
-    assert sharing_keeps(shared([0.11, 0.12, 0.11]), "").verdict == "holds"
-    assert sharing_keeps(shared([0.31, 0.32, 0.31]), "").verdict == "fails"
-    assert sharing_keeps(shared([0.05, 0.35, 0.1]), "").verdict == "mixed"
-    assert "4 times smaller" in sharing_keeps(shared([0.11, 0.12, 0.11]), "").sentence
-
-
-def test_prunable_during_training() -> None:
-    flat = removable(made_up.curve({"ranked": FLAT}))
-    steep = removable(made_up.curve({"ranked": STEEP}))
-    assert (flat[0], steep[0]) == (0.6, 0.1)  # a tenth of 2 nats
-    assert prunable_during_training([("100", steep), ("end", flat)]).verdict == "holds"
-    assert prunable_during_training([("100", flat), ("end", steep)]).verdict == "fails"
-    assert prunable_during_training([("100", (0.1, 0.0, 0.4)), ("end", (0.3, 0.2, 0.5))]).verdict == "mixed"
 
 
 def test_a_finding_survives_json() -> None:

@@ -65,8 +65,10 @@ def test_the_result_is_a_model_and_its_numbers_are_those_of_evaluate(
     sidecar = json.loads((out / "headlens.json").read_text())
     cut_sidecar = json.loads((cut / "headlens.json").read_text())
     assert sidecar["kind"] == "recovered"
-    for kept in ("heads", "off", "source", "parameters_after"):
+    for kept in ("heads", "off", "parameters_after"):
         assert sidecar[kept] == cut_sidecar[kept]
+    sources = [(folder / told["source"]["model"]).resolve() for folder, told in ((out, sidecar), (cut, cut_sidecar))]
+    assert sources == [full.resolve()] * 2
     assert sidecar["recovery"]["finished"]
     assert sidecar["recovery"]["after"] == found["loss_after"]
     assert cli("inspect", out, "--json").json["sites"] == cli("inspect", cut, "--json").json["sites"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ def text(full: Path) -> Path:
     return toys.text_file(full.parent / "lines.txt")
 
 
-def test_from_cut_to_report(cli: Cli, full: Path, text: Path, tmp_path: Path) -> None:
+def test_from_cut_to_report(cli: Cli, full: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cut, better, out = tmp_path / "cut", tmp_path / "better", tmp_path / "r.html"
     chosen = ("--method", "gradient", "--fraction", 0.5, "--data", text, "--split", "score")
     assert cli("prune", full, *chosen, "--out", cut).code == 0
@@ -45,10 +45,18 @@ def test_from_cut_to_report(cli: Cli, full: Path, text: Path, tmp_path: Path) ->
     assert not any("scores on the map were made" in limit for limit in found["limits"])
     commands = found["commands"]
     assert [command.split()[1] for command in commands] == ["prune", "recover", "report"]
-    assert commands[2].endswith(f"--out {out}")
-    again = cli(*commands[2].split()[1:])
-    assert again.code == 0, again.err
-    assert json.loads((better / "headlens.json").read_text())["recovered_from"] == str(cut)
+    assert commands[2].endswith("--out r.html")
+    for told in (page, *((folder / "headlens.json").read_text(encoding="utf-8") for folder in (cut, better))):
+        assert not any(str(place) in told for place in (tmp_path, full.parent))
+    # Where the files lie beside each other the commands make all of it again.
+    (tmp_path / "again").mkdir()
+    monkeypatch.chdir(tmp_path / "again")
+    for path in (full, text):
+        Path(path.name).symlink_to(path)
+    made = [cli(*shlex.split(command)[1:], "--json") for command in commands]
+    assert [one.code for one in made] == [0, 0, 0], [one.err for one in made]
+    again = made[-1]
+    assert [row["value"] for row in again.json["quality"]] == [row["value"] for row in found["quality"]]
 
 
 def test_a_full_model_alone_gives_its_map(cli: Cli, full: Path, text: Path, tmp_path: Path) -> None:

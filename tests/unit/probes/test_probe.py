@@ -96,7 +96,8 @@ def test_keeping_blocks_and_batch_size_change_nothing(kind: str) -> None:
 def test_nothing_off_is_the_clean_run_to_the_bit() -> None:
     lens, _ = lens_and_oracle("gpt2")
     (each,) = probe(lens, "none", [SKILL]).skills
-    assert each.after is each.before
+    assert np.array_equal(each.after, each.before)
+    assert np.array_equal(each.loss_after, each.loss_before)
 
 
 def test_what_cannot_be_asked_is_told() -> None:

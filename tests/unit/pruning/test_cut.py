@@ -43,7 +43,9 @@ def test_cut_is_masked(name: str, kind: str) -> None:
     reference = case.reference(off)
     assert differs(reference, case.reference())
     assert_same(found, reference, atol=1e-4)
-    assert result.max_abs_logit_difference <= 1e-4
+    assert result.proof.difference <= 1e-4
+    assert result.proof.exact is not None
+    assert result.proof.exact <= 1e-13
     assert same_state(case.model, before)
     memory = {tensor.data_ptr() for tensor in case.model.state_dict().values()}
     assert memory.isdisjoint(tensor.data_ptr() for tensor in result.model.state_dict().values() if tensor.numel())
@@ -266,7 +268,9 @@ def test_other_precisions(dtype: torch.dtype) -> None:
     case = opened("llama", dtype=dtype)
     result = cut(case.lens, choose(case.lens, KINDS["ragged"]))
     assert {parameter.dtype for parameter in result.model.parameters()} == {dtype}
-    assert result.max_abs_logit_difference < {torch.float64: 1e-9}.get(dtype, 0.1)
+    assert result.proof.difference < {torch.float64: 1e-9}.get(dtype, 0.1)
+    assert result.proof.exact is not None
+    assert result.proof.exact <= 1e-13
 
 
 @pytest.mark.parametrize("name", ["llama", "t5", "gpt2", "deepseek_v2"])
@@ -323,7 +327,7 @@ def test_nothing_cut_is_a_copy() -> None:
     case = opened("llama")
     result = cut(case.lens, HeadSet())
     assert same_state(result.model, case.plain.state_dict())
-    assert result.max_abs_logit_difference == 0.0
+    assert result.proof.difference == 0.0
 
 
 @pytest.mark.parametrize("name", list(FOUND)[:2])

@@ -80,7 +80,7 @@ def test_portions_change_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
     order: list[HeadSet] = []
     parts = SetMeasure(lens, data, metric="loss", batch_size=2)
     found = parts.measure(sets, lambda result: order.append(result.off))
-    assert len(parts._portions()) == 5
+    assert len(parts.portions()) == 5
     assert parts.passes == pytest.approx(4)
     assert list(found) == order
     for off, result in found.items():

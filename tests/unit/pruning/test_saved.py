@@ -213,7 +213,7 @@ def test_what_headlens_json_says(tmp_path: Path) -> None:
     assert [layer["heads"] for layer in facts["heads"]["self"]] == [[0, 2, 3], [], [0, 1, 2, 3]]
     assert facts["heads"]["self"][0]["original"] == 4
     assert facts["heads"]["self"][0]["kv_original"] == 2
-    assert facts["max_abs_logit_difference"] == result.max_abs_logit_difference
+    assert facts["max_abs_logit_difference"] == result.proof.difference
     assert facts["parameters_after"] == result.parameters_after
     assert facts["bytes_after"] == (written.folder / "model.safetensors").stat().st_size
     assert set(facts["versions"]) == {"headlens", "torch", "transformers"}
@@ -330,6 +330,7 @@ def test_ctrl_c_while_the_folder_changes_its_name(tmp_path: Path, monkeypatch: p
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", interrupted)
+    monkeypatch.setattr("headlens.pruning.publish.exchange", lambda *_: False)
     with pytest.raises(KeyboardInterrupt), replacing(folder):
         pass
     assert (folder / "old.txt").read_text(encoding="utf-8") == "old"

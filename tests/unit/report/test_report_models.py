@@ -11,6 +11,7 @@ import pytest
 from headlens.errors import HeadlensError, ModelError
 from headlens.lens import Lens
 from headlens.models.loading import load
+from headlens.pruning.names import found_from
 from headlens.report.models import Subjects, names_for, open_subjects
 from tests.unit.pruning import recovery_toys as toys
 
@@ -65,3 +66,12 @@ def test_models_that_do_not_belong_together_are_told(full: Path, cut: Path, reco
     save_cut(mask(lens, lens.topology.parse("L0H0")), tmp_path / "masked", source=source_of(lens))
     with pytest.raises(HeadlensError, match="masked, not cut"):
         open_subjects((str(full), str(tmp_path / "masked"), None), opener)
+
+
+def test_no_file_of_a_folder_tells_a_path(full: Path, cut: Path, recovered: Path) -> None:
+    for folder in (cut, recovered):
+        for name in ("headlens.json", "README.md", "config.json"):
+            assert str(full.parent) not in (folder / name).read_text(encoding="utf-8"), name
+    facts = json.loads((recovered / "headlens.json").read_text(encoding="utf-8"))
+    assert found_from(recovered, facts["source"]["model"]) == str(full.resolve())
+    assert found_from(recovered, facts["recovered_from"]) == str(cut.resolve())

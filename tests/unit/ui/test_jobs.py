@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from headlens.errors import Cancelled, HeadlensError
-from headlens.ui import jobs as module
+from headlens.server.turns import Turns
+from headlens.ui import job as module
 from headlens.ui.jobs import Job, Jobs
 
 
@@ -155,3 +156,111 @@ def test_jobs_stand_aside_while_somebody_waits() -> None:
     time.sleep(0.2)
     assert len(steps) > before
     job.leave("me")
+
+
+def test_jobs_wait_for_their_turn_and_say_their_place() -> None:
+    turns = Turns(1, 10)
+    shared, go = Jobs(turns=turns), threading.Event()
+    first = shared.start("first", "title", lambda job: go.wait(10), "a")
+    wait_for(lambda: turns.standing().at_work == 1)
+    second = shared.start("second", "title", lambda job: "done", "b")
+    wait_for(lambda: second.place == 1)
+    assert second.running
+    assert second.wait_seconds > 0
+    go.set()
+    wait_for(lambda: not second.running)
+    assert (first.status, second.status, second.place) == ("done", "done", 0)
+
+
+def test_a_job_that_is_cancelled_in_the_line_leaves_it() -> None:
+    turns, go = Turns(1, 10), threading.Event()
+    shared = Jobs(turns=turns)
+    shared.start("first", "title", lambda job: go.wait(10), "a")
+    wait_for(lambda: turns.standing().at_work == 1)
+    second = shared.start("second", "title", lambda job: pytest.fail("it ran"), "b")
+    wait_for(lambda: second.place == 1)
+    second.leave("b")
+    wait_for(lambda: not second.running)
+    assert (second.status, turns.standing().waiting) == ("cancelled", 0)
+    go.set()
+
+
+def test_a_full_line_is_told_and_can_be_asked_again() -> None:
+    turns, go = Turns(1, 4), threading.Event()
+    shared = Jobs(turns=turns)
+    for number in range(5):
+        shared.start(number, "title", lambda job: go.wait(10), f"viewer {number}")
+    wait_for(lambda: turns.standing().waiting == 4)
+    late = shared.start("late", "title", lambda job: "done", "late")
+    wait_for(lambda: not late.running)
+    assert (late.status, late.refused) == ("failed", True)
+    assert "busy" in late.error
+    go.set()
+    wait_for(lambda: turns.standing().waiting == 0)
+    again = shared.start("late", "title", lambda job: "done", "late")
+    wait_for(lambda: not again.running)
+    assert again.result == "done"
+
+
+def test_who_cancels_stops_waiting_and_others_go_on() -> None:
+    shared, go = Jobs(), threading.Event()
+    job = shared.start("key", "title", lambda job: go.wait(10), "a", implied=True)
+    assert shared.start("key", "title", lambda job: None, "b", implied=True) is job
+    job.leave("a")
+    job.look("a")  # a poll that was under way
+    assert shared.start("key", "title", lambda job: None, "a", implied=True) is job
+    assert job.running
+    assert job.has_left("a")
+    assert job.watchers == 1
+    job.rejoin("a")
+    assert (job.has_left("a"), job.watchers) == (False, 2)
+    go.set()
+
+
+def test_drawing_the_page_again_does_not_start_what_was_cancelled() -> None:
+    shared = Jobs()
+    job = shared.start("key", "title", steps, "a", implied=True)
+    job.leave("a")
+    wait_for(lambda: not job.running)
+    assert shared.start("key", "title", steps, "a", implied=True) is job
+    again = shared.start("key", "title", lambda job: "new", "a")  # a click
+    wait_for(lambda: not again.running)
+    assert again.result == "new"
+
+
+def test_waiting_for_a_lock_keeps_nobody_from_their_turn() -> None:
+    shared, lock = Jobs(turns=Turns(1, 10)), threading.Lock()
+    lock.acquire()
+
+    def train(job: Job) -> str:
+        with job.holding(lock):
+            return "trained"
+
+    waiting = shared.start("train", "title", train, "a")
+    other = shared.start("other", "title", lambda job: "done", "b")
+    wait_for(lambda: not other.running)
+    assert waiting.running
+    lock.release()
+    wait_for(lambda: not waiting.running)
+    assert (waiting.result, lock.locked()) == ("trained", False)
+
+
+def test_a_lock_is_given_back_when_the_wait_is_cancelled() -> None:
+    shared, lock, go = Jobs(turns=Turns(1, 10)), threading.Lock(), threading.Event()
+
+    def train(job: Job) -> None:
+        with job.holding(lock):
+            pytest.fail("it trained")
+
+    lock.acquire()
+    waiting = shared.start("train", "title", train, "a")
+    wait_for(lambda: shared._turns is not None and shared._turns.standing().at_work == 0)
+    blocking = shared.start("block", "title", lambda job: go.wait(10), "b")
+    wait_for(lambda: shared._turns is not None and shared._turns.standing().at_work == 1)
+    lock.release()
+    wait_for(lambda: waiting.place == 1)  # it has the lock, and lines up again
+    waiting.leave("a")
+    wait_for(lambda: not waiting.running)
+    assert (waiting.status, lock.locked()) == ("cancelled", False)
+    go.set()
+    wait_for(lambda: not blocking.running)

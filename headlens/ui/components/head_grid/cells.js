@@ -104,7 +104,10 @@ function paintCell(g, cell) {
   const off = cell.gone || g.off.has(cell.label);
   const pending = text === null && !cell.gone;
   const name = `${cell.label}, ${cell.gone ? "gone" : (text ?? "pending")}, ${off ? "off" : "on"}`;
-  const colour = text === null || cell.gone ? "" : colourOf(Number(text), g.data.scale, g.dark);
+  const mark = cell.gone ? undefined : g.data.marks?.legend[g.data.marks.of[cell.label]];
+  paintMark(cell, mark);
+  const scored = text === null || cell.gone ? "" : colourOf(Number(text), g.data.scale, g.dark);
+  const colour = mark ? markColour(mark.colour, g.dark) : scored;
   if (cell.name !== name) {
     cell.name = name;
     cell.button.setAttribute("aria-label", name);
@@ -116,6 +119,19 @@ function paintCell(g, cell) {
     cell.colour = colour;
     if (colour) cell.button.style.setProperty("--hl-colour", colour);
     else cell.button.style.removeProperty("--hl-colour");
+  }
+}
+
+// A letter for what a head is; its accessible name stays label, score, state, and the mark becomes its description.
+function paintMark(cell, mark) {
+  if (cell.mark === mark?.title) return;
+  cell.mark = mark?.title;
+  if (mark) {
+    cell.button.dataset.mark = mark.letter;
+    cell.button.setAttribute("aria-description", mark.title);
+  } else {
+    delete cell.button.dataset.mark;
+    cell.button.removeAttribute("aria-description");
   }
 }
 

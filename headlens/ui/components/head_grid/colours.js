@@ -68,6 +68,18 @@ function position(value, scale) {
   return (clamped - scale.low) / (scale.high - scale.low);
 }
 
+// What heads are: pale in light themes and deep in dark ones, so that the letter on top can be read.
+const MARKS = {
+  light: ["#9cc4ec", "#f6bd8b", "#b9e3c6", "#f3a6ad", "#e6d98a", "#c9b6e8", "#8fd7d2", "#e0b3cf", "#c8d97f", "#f2cf63",
+    "#a9b8d9", "#d8b08c", "#9fd49b", "#bfc7cf"],
+  dark: ["#22568c", "#8a4a12", "#1f6b45", "#8c2f3c", "#6d5f12", "#553f8c", "#13686a", "#7d3a63", "#536616", "#7d5a05",
+    "#3c4f80", "#6b4a2c", "#2f6b2c", "#4a545f"],
+};
+const markColour = (index, dark) => {
+  const colours = MARKS[dark ? "dark" : "light"];
+  return index < 0 ? (dark ? "#23272e" : "#f3f3f2") : colours[index % colours.length];
+};
+
 const colourOf = (value, scale, dark) => ramp(scale.kind, dark)[Math.round(position(value, scale) * STEPS)];
 
 // Whether the page's background is dark; the probe resolves any CSS notation of the theme's colour.

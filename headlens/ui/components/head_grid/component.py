@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.components.v2 import component as register_component
 
+from headlens.ui.components.head_grid.marks import Marks
 from headlens.ui.components.head_grid.messages import GridEvent, GridView, parse_label, parse_mask, parse_sequence
 from headlens.ui.components.head_grid.payload import GridData, Mode, all_labels, build_payload, switchable_labels
 from headlens.ui.components.head_grid.scale import Scale
@@ -44,6 +45,7 @@ def head_grid(
     height: int | None = None,
     pinned: str | None = None,
     ranked: bool = True,
+    marks: Marks | None = None,
 ) -> GridView:
     """Draw the switchable map of heads.
 
@@ -63,6 +65,7 @@ def head_grid(
         height: wanted height of the tallest grid in pixels; cells shrink to fit, down to a usable size.
         pinned: head to pin. The grid follows when this value changes; otherwise the user's pin stays.
         ranked: whether tooltips tell ranks.
+        marks: what heads are, as letters and colours in place of the scores' colours; the scores stay in the names.
 
     Returns:
         The heads that the user looks at and has pinned.
@@ -86,6 +89,7 @@ def head_grid(
         pinned=pinned,
         pin_ack=parse_sequence(state().get("pinned")),
         ranked=ranked,
+        marks=marks,
     )
 
     def mask_changed() -> None:

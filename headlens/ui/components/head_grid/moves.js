@@ -133,7 +133,9 @@ function showLegend(g) {
   const left = cells.filter((cell) => !cell.gone);
   const pending = left.filter((cell) => cell.grid.site.text[cell.r][cell.c] === null).length;
   const colours = ramp(scale.kind, g.dark).filter((_, i) => i % 8 === 0);
+  const marks = g.data.marks?.legend.map((mark) => ({ ...mark, css: markColour(mark.colour, g.dark) })) ?? null;
   const parts = {
+    marks,
     gradient: `linear-gradient(to right, ${colours.join(",")})`,
     low: minus(scale.lowText),
     high: minus(scale.highText),
@@ -150,10 +152,15 @@ function showLegend(g) {
   const strip = make("div", { class: "hl-strip", style: `background:${parts.gradient}` });
   if (zero.length) strip.append(make("i", { style: `left:${100 * parts.zero}%` }));
   const key = (name, text) => (text ? [make("span", { class: "hl-key" }, make("i", { class: `hl-swatch ${name}` }), text)] : []);
-  g.legend.replaceChildren(
+  const scored = () => [
     make("div", { class: "hl-scale" }, strip,
       make("div", { class: "hl-ticks" }, make("span", {}, parts.low), ...zero, make("span", {}, parts.high))),
     ...(parts.unit ? [make("span", { class: "hl-unit" }, parts.unit)] : []),
+  ];
+  const marked = ({ letter, title, count, css }) => make("span", { class: "hl-key" },
+    make("i", { class: "hl-swatch", "data-mark": letter, style: `--hl-colour:${css}`, "aria-hidden": "true" }), `${title} ${count}`);
+  g.legend.replaceChildren(
+    ...(marks ? marks.map(marked) : scored()),
     ...key("hl-off", parts.count), ...key("hl-pending", parts.pending), ...key("hl-gone", parts.gone),
   );
 }

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from headlens.ui.components.head_grid.marks import Marks
 from headlens.ui.components.head_grid.scale import Scale, format_error, format_score
 
 FloatArray = NDArray[np.floating[Any]]
@@ -136,6 +137,7 @@ def build_payload(
     pinned: str | None = None,
     pin_ack: int = 0,
     ranked: bool = True,
+    marks: Marks | None = None,
 ) -> dict[str, Any]:
     """Everything the browser needs, as JSON-ready values.
 
@@ -149,6 +151,7 @@ def build_payload(
         pinned: label whose card is pinned, or None.
         pin_ack: sequence number of the newest ``pinned`` message that the page has seen.
         ranked: whether tooltips tell ranks; not where the ranking is not to be trusted.
+        marks: letters and colours that take the place of the scores' colours, or None.
 
     Raises:
         ValueError: no grid, two grids of the same name, or a negative ``ack``.
@@ -170,6 +173,7 @@ def build_payload(
         "scale": _scale_payload(scale),
         "mode": mode,
         "height": height,
+        "marks": None if marks is None else marks.payload(),
     }
 
 
