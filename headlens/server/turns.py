@@ -120,7 +120,7 @@ class Turns:
         """A place in the line, perhaps a slot at once.
 
         Raises:
-            BusyError: the line is full, or this session has its share of it.
+            BusyError: the line is full, or the session has its share of it.
         """
         with self._lock:
             waiting = self._waiting()

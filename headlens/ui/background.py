@@ -81,7 +81,7 @@ def line(job: Job) -> str:
 
 
 def left_behind(job: Job, name: str) -> bool:
-    """Where this session has cancelled what others still wait for: says so, and offers to join them again."""
+    """Where the session has cancelled what others still wait for: says so, and offers to join them again."""
     if not (job.running and job.has_left(state.viewer())):
         return False
     st.caption("Stopped for you. Others still wait for it, so it goes on.")

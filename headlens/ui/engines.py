@@ -65,7 +65,7 @@ def offered() -> bool:
 
 
 def placed(work: Callable[[Job], Any]) -> Callable[[Job], Any]:
-    """``work`` as a job for the engine that this session has chosen now."""
+    """``work`` as a job for the engine that the session has chosen now."""
     if not offered() or state.remember("engine", "local") == "local":
         return work
     shared = kept()

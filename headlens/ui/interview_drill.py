@@ -22,7 +22,7 @@ class Drill:
     """A drill of one browser session.
 
     Attributes:
-        name: unique in this session.
+        name: unique in the session.
         queue: questions in the order in which they are asked; grows by follow-ups and by second chances.
         planned: how many were drawn.
         place: which one is asked now.

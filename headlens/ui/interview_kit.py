@@ -84,7 +84,7 @@ class Kit:
 
 
 def place() -> str:
-    """Where this session keeps its progress."""
+    """Where the session keeps its progress."""
     if not limits.current().progress:  # many people share this server's disk
         return IN_TAB
     return state.remember("iv_place", ON_DISK)

@@ -27,7 +27,7 @@ from headlens.ui.interview_kit import Kit, cite_line, now, seed_of
 from headlens.ui.interview_question import draw, live_of, slot_of, text_of
 
 KEY = "hl_iv_mock"
-"""Id of the run that this session is in (or whose sheet it shows)."""
+"""Id of the run that the session is in (or whose sheet it shows)."""
 TICK_SECONDS = 1.0
 
 

@@ -28,7 +28,7 @@ NOTHING = "Choose an answer first."
 
 @dataclass
 class Slot:
-    """One asking of one question in this session.
+    """One asking of one question in the session.
 
     Attributes:
         seed: of the order of its options, and of the heads of a prediction.
@@ -52,7 +52,7 @@ class Slot:
 
 
 def slot_of(name: str, seed: int) -> Slot:
-    """The slot called ``name`` in this session; it outlives switching pages."""
+    """The slot called ``name`` in the session; it outlives switching pages."""
     slots: dict[str, Slot] = st.session_state.setdefault("hl_iv_slots", {})
     return slots.setdefault(name, Slot(seed))
 

@@ -1,4 +1,4 @@
-"""A user's own text or file in the sidebar. It stays in this session: never in the URL, never kept on disk."""
+"""A user's own text or file in the sidebar. It stays in the session: never in the URL, never kept on disk."""
 
 from __future__ import annotations
 

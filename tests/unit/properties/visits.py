@@ -37,7 +37,7 @@ class Visit:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Inside, the state reads and writes this session."""
+        """Inside, the state reads and writes the session."""
         stand_in: Any = SimpleNamespace(
             session_state=self.session, query_params=self.url, warning=lambda text, **_: self.warnings.append(text)
         )
@@ -62,7 +62,7 @@ class Visit:
         return self
 
     def value(self, name: str) -> str:
-        """A parameter's value in this session."""
+        """A parameter's value in the session."""
         with self.at_work():
             return state.get(name)
 
