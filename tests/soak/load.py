@@ -28,7 +28,7 @@ class Load:
         seconds: how long they switched.
         answers: switches that were answered.
         wrong: what was wrong, one line each.
-        latencies: seconds from the click to the end of the run that answers it.
+        latencies: seconds from the click to the end of the run that shows its loss.
         memory: (second, resident bytes of the server).
         lost: sessions that failed, one line each.
         shown: what was switched off, and what the page said at the end of the run that heard of it.
@@ -150,7 +150,7 @@ async def _visit(
                 return
             sent = time.monotonic()
             number = await page.switch(list(off))
-            await page.until(lambda page, n=number: page.answer.ack >= n, 240)
+            await page.until(lambda page, n=number: page.answer.ack >= n and page.answer.loss is not None, 240)
             found.latencies.append(time.monotonic() - sent)
             found.shown.append((off, page.answer))
     except PageError as error:
