@@ -26,7 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 MODEL = "smollm2-135m"
-EXAMPLES, TOKENS = 32, 64
+EXAMPLES, TOKENS = 8, 64
 LAYER = 15
 """In the middle, so that its units take the average time."""
 WORKERS = (1, 2, 4, 8, 16, 32, 64)

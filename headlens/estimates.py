@@ -164,10 +164,12 @@ class Estimate:
     free: int
     scale: float
 
-    def sentence(self, name: str, times: int = 1) -> str:
-        """One line for people: time (of ``times`` such computations), then memory."""
+    def sentence(self, name: str, times: int = 1, workers: int = 1) -> str:
+        """One line for people: time (of ``times`` such computations; shared by ``workers``), then memory."""
         each = f"{self.steps:,} {self.what} x {short(self.seconds / max(1, self.steps))} = " if self.what else ""
         text = f"{name}: {each if times == 1 else ''}{short(self.seconds * times)} on this machine"
+        if workers > 1 and self.what:  # what is counted in steps is cut into units
+            text += f" alone, about {short(self.seconds * times / workers)} on {workers} workers like it"
         if self.gradient is not None:
             text += f"; gradient: {short(self.gradient)}"
         text += f"; memory: {_size(self.weights)} of weights, about {_size(self.work)} of work, {_size(self.free)} free"

@@ -46,9 +46,10 @@ def foresee(lens: Lens, method: Method, request: Request) -> float:
 
 def _tell(found: Estimate, name: str, times: int = 1) -> None:
     from headlens import estimates
+    from headlens.engine import current
 
     if found.seconds * times >= estimates.SLOW or found.work > found.free:
-        say(found.sentence(name, times))
+        say(found.sentence(name, times, current().capacity()))
 
 
 def foresee_curve(lens: Lens, spec: CurveSpec, choosing: EncodedData, reported: EncodedData) -> float:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from headlens.ui.compute import Ask
     from headlens.ui.jobs import Job
 
-POLL_SECONDS = 0.5
 _NO_SLOPE = ("gradient", "fisher")
 
 
@@ -38,7 +37,7 @@ def agreement_section(chosen: Chosen, ask: Ask) -> None:
         st.caption("Rank correlations of every pair of methods, with intervals, and what their tops share.")
         return
     busy = any(job is not None and job.running for job in (_missing_job(), _pairs_job()))
-    st.fragment(run_every=POLL_SECONDS if busy else None)(_section)(chosen, ask, busy)
+    st.fragment(run_every=background.poll_seconds() if busy else None)(_section)(chosen, ask, busy)
 
 
 def _missing_job() -> Job | None:

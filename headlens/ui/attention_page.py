@@ -61,7 +61,7 @@ def show() -> None:
 
 
 def _poll(running: bool) -> float | None:
-    return background.POLL_SECONDS if running else None
+    return background.poll_seconds() if running else None
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def _claims(lens: Lens) -> None:
     running = background.busy(SECTION)
     job = background.job_of(SECTION)
     version = 0 if job is None else job.version
-    st.fragment(run_every=background.POLL_SECONDS if running else None)(_progress)(key, running, version)
+    st.fragment(run_every=background.poll_seconds() if running else None)(_progress)(key, running, version)
     found = {one.claim.name: one for one in found_so_far()} if background.is_shown(SECTION, key) else {}
     if found:
         _summary(list(found.values()), lens)

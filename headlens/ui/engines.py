@@ -11,7 +11,7 @@ import streamlit as st
 from headlens.engine import engine_for, is_installed, using
 from headlens.errors import Cancelled, HeadlensError
 from headlens.server import limits
-from headlens.ui import state, words
+from headlens.ui import background, state, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,7 @@ def engine_choice() -> None:
         )
         st.caption(LINES[current])
         if current == "ray":
-            st.fragment(run_every=POLL_SECONDS)(_workers)()
+            st.fragment(run_every=background.poll_seconds(POLL_SECONDS))(_workers)()
 
 
 def _workers() -> None:

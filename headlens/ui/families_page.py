@@ -46,7 +46,7 @@ def _families() -> None:
     _offer(missing, running)
     job = background.job_of(SECTION)
     version = 0 if job is None else job.version
-    st.fragment(run_every=background.POLL_SECONDS if running else None)(_progress)(running, version)
+    st.fragment(run_every=background.poll_seconds() if running else None)(_progress)(running, version)
     for name, why in families_work.skipped().items():
         st.caption(words.plain(f"Left out: {name} ({why})."))
     rows = [found[name] for name in wanted if name in found]

@@ -50,7 +50,7 @@ def _offer(lens: Lens, missing: Sequence[Claim], place: str) -> None:
     data = data_name()
     key = _key(lens, data)
     if background.busy(ASKED):
-        st.fragment(run_every=background.POLL_SECONDS)(_progress)()
+        st.fragment(run_every=background.poll_seconds())(_progress)()
         return
     _state_of_work()
     cheap = [claim for claim in missing if not claim.costly]

@@ -49,7 +49,7 @@ def prediction(
     if not background.is_shown(SECTION, key):
         background.start(SECTION, key, "Switching heads off on the live set", lambda job: _work(job, lens, asked, kit))
     polling = background.busy(SECTION) and not done
-    st.fragment(run_every=background.POLL_SECONDS if polling else None)(_outcome)(
+    st.fragment(run_every=background.poll_seconds() if polling else None)(_outcome)(
         key, asked, committed[name], done, record
     )
 

@@ -48,7 +48,7 @@ def show() -> None:
     if shown is not None:
         running = background.busy(SECTION)
         st.subheader("Your runs", anchor=False)
-        st.fragment(run_every=background.POLL_SECONDS if running else None)(_watch)(shown, running)
+        st.fragment(run_every=background.poll_seconds() if running else None)(_watch)(shown, running)
         st.fragment(run_every=FIGURE_SECONDS if running else None)(_figures)(shown)
     _shipped()
     with st.expander("What this can and cannot show"):

@@ -50,7 +50,7 @@ def _key(lens: Lens) -> tuple[str, str]:
 def _chosen_model(lens: Lens) -> None:
     st.subheader("The model of the sidebar", anchor=False)
     running = background.busy(SECTION)
-    st.fragment(run_every=background.POLL_SECONDS if running else None)(_compare)(lens, running)
+    st.fragment(run_every=background.poll_seconds() if running else None)(_compare)(lens, running)
 
 
 def _compare(lens: Lens, running: bool) -> None:

@@ -38,7 +38,7 @@ def show() -> None:
         return
     st.caption(INTRO)
     polling = background.busy(*SECTIONS)
-    st.fragment(run_every=background.POLL_SECONDS if polling else None)(_steps)(chosen, polling)
+    st.fragment(run_every=background.poll_seconds() if polling else None)(_steps)(chosen, polling)
     refresh(chosen)
     state.whole_page(False)
 

@@ -71,6 +71,10 @@ def test_the_sentence() -> None:
     assert line.startswith(
         "estimate: curve: 50 sets of heads x 1.2 s = 60 s on this machine; gradient: 9.0 s; memory: "
     )
+    shared = estimate_sets(lens, trial, 50).sentence("curve", workers=8)
+    assert "= 60 s on this machine alone, about 7.5 s on 8 workers like it; gradient" in shared
+    whole = replace(estimate_sets(lens, trial, 50), what="")  # one piece, which no cluster shares out
+    assert "workers" not in whole.sentence("gradient", workers=8)
     big = replace(estimate_sets(lens, trial, 50), weights=13_500_000_000, work=70 * 10**9, free=60 * 10**9)
     text = big.sentence("ablation")
     assert "13.5 GB of weights, about 70.0 GB of work, 60.0 GB free (this does not fit" in text
