@@ -214,7 +214,8 @@ class Topology:
         wanted = range(first, last + 1)
         gone = [self.label(site.name, layer, column, unit) for column in wanted if column not in shape.columns(unit)]
         if gone:
-            raise HeadError(f"{', '.join(gone)} is gone: it was removed when this model was cut")
+            verb, it = ("is", "it was") if len(gone) == 1 else ("are", "they were")
+            raise HeadError(f"{', '.join(gone)} {verb} gone: {it} removed when this model was cut")
         return tuple(h for h in shape.heads if (h if unit == "head" else shape.kv_of[h]) in wanted)
 
     def _site_of(self, part: str, name: str | None) -> SiteShape:

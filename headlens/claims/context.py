@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from headlens.claims.base import NotMeasurable
 
 if TYPE_CHECKING:
@@ -192,7 +194,16 @@ class Context:
         from headlens.data.encode import encode
 
         found = encode(self.lens, data, max_tokens=self.max_tokens, seed=self.seed)
-        return found if self.tokens is None else some(found, self.tokens)
+        return found if self.tokens is None else some(found, self.tokens, self.lens)
+
+    def need_signal(self, method: str | None = None) -> None:
+        """Raises NotMeasurable where the data say nothing, as with an untrained model.
+
+        Equal scores are let through: they rank nothing, but what goes and what it costs is still measured.
+        """
+        found = self.scores(method)
+        if found.no_signal and np.ptp(found.flat()) > 0:
+            raise NotMeasurable(found.no_signal)
 
     def need_several_heads(self, least: int = 8) -> None:
         """Raises NotMeasurable in a model with too few heads for a ranking."""

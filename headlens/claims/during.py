@@ -38,8 +38,9 @@ class PrunableDuringTraining(Claim):
     )
 
     def passes(self, context: Context) -> float:
-        """A curve for each copy."""
-        return (10 + 3) * len(_copies(context.lens.name))
+        """Scores and both orders of a curve for each copy and for the end."""
+        copies = len(_copies(context.lens.name))
+        return (20 + 3) * (copies + 1) if copies else 0
 
     def check(self, context: Context) -> Finding:
         """See the rule."""

@@ -9,22 +9,24 @@ from headlens.claims.context import Context
 
 if TYPE_CHECKING:
     from headlens.data.dataset import Split
-    from headlens.data.encode import EncodedData
+    from headlens.data.encode import Encoded, EncodedData
     from headlens.lens import Lens
 
 LEAST_TOKENS, MOST_TOKENS, WORK = 300, 4000, 3e10
 """Input tokens of each set unless asked otherwise: 300 (the default model reads them in half a second), more for small
-models: as many as give ``WORK`` parameters times tokens, up to 4,000."""
+models: as many as give ``WORK`` parameters times tokens, up to 4,000 of text."""
+LEAST_PICTURES = 24
+"""Pictures of each set at least: each is one prediction, and many tokens."""
 MAX_TOKENS = 48
 """Where examples are cut unless asked otherwise: several short ones give better error bars than two long ones."""
 
 
-def some(data: EncodedData, tokens: int) -> EncodedData:
-    """The first examples of up to ``tokens`` tokens in all (pictures count 1 each), at least two if there are two."""
+def some(data: EncodedData, tokens: int, lens: Lens) -> EncodedData:
+    """The first examples of up to ``tokens`` tokens in all, at least two texts or ``LEAST_PICTURES`` pictures."""
     chosen, used = [], 0
     for example in data.examples:
-        used += example.length
-        if used > tokens and len(chosen) >= 2:
+        used += tokens_of(example, lens)
+        if used > tokens and len(chosen) >= (LEAST_PICTURES if "pixel_values" in example.inputs else 2):
             break
         chosen.append(example)
     return replace(data, examples=tuple(chosen))
@@ -32,7 +34,16 @@ def some(data: EncodedData, tokens: int) -> EncodedData:
 
 def tokens_for(lens: Lens) -> int:
     """How many tokens of each set, by the size of the model."""
-    return int(min(MOST_TOKENS, max(LEAST_TOKENS, WORK / lens.parameters)))
+    found = int(max(LEAST_TOKENS, WORK / lens.parameters))
+    return found if lens.task == "image-classification" else min(MOST_TOKENS, found)
+
+
+def tokens_of(example: Encoded, lens: Lens) -> int:
+    """What the model reads of an example: its tokens, or the patches of a picture and one more."""
+    pixels, side = example.inputs.get("pixel_values"), getattr(lens.model.config, "patch_size", None)
+    if pixels is None or not isinstance(side, int):
+        return example.length
+    return (pixels.shape[-2] // side) * (pixels.shape[-1] // side) + 1
 
 
 def make_context(
@@ -71,7 +82,7 @@ def make_context(
     for split in splits:
         loaded = load_data(name, task=lens.task, split=split, limit=limit, seed=seed)
         found = encode(lens, loaded, max_tokens=max_tokens, seed=seed)
-        halves.append(found if kept is None else some(found, kept))
+        halves.append(found if kept is None else some(found, kept, lens))
     score, held_out = halves
     options: dict[str, Any] = {"limit": limit, "tokens": kept, "max_tokens": max_tokens, "seed": seed, **more}
     return Context(lens, score, held_out, batch_size=batch_size, source=name, **options)

@@ -81,7 +81,12 @@ def page(found: Sequence[Checked], model: str) -> str:
 
 
 def csv(found: Sequence[Checked], model: str) -> str:
-    """One row a claim, the fields of the record, and the model's name."""
+    """One row a claim, the fields of the record, and the model's name; no cell is a formula to a spreadsheet."""
     import pandas as pd
 
-    return pd.DataFrame([{"model": model, **one.record()} for one in found]).to_csv(index=False)
+    rows = [{"model": " ".join(model.split()), **one.record()} for one in found]
+    return pd.DataFrame([{name: _no_formula(value) for name, value in row.items()} for row in rows]).to_csv(index=False)
+
+
+def _no_formula(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

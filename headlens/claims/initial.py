@@ -28,9 +28,9 @@ class IndependentAtInit(Claim):
         "fails if more than half are not, else mixed."
     )
     published = Published(
-        "Heads start out as independent draws: the rank of the query-key product is at most the head's width, and "
-        "different heads have different subspaces",
-        "arithmetic; Bhojanapalli et al. 2020 for the bound",
+        "Random square matrices are invertible with probability one, so heads whose weights are drawn independently do "
+        "not start out linearly dependent",
+        "arithmetic",
         "D",
     )
 

@@ -81,6 +81,7 @@ class MethodsAgree(Claim):
         context.need_several_heads()
         if not context.metric.differentiable:
             raise NotMeasurable("drift has no gradient at all heads on, so there is no gradient score to compare")
+        context.need_signal()
         scores = {name: context.scores(name) for name in ("magnitude", "gradient", "ablation")}
         return methods_agree(scores, context.seed)
 
@@ -110,6 +111,7 @@ class ZeroMeanAgree(Claim):
     def check(self, context: Context) -> Finding:
         """See the rule."""
         context.need_several_heads()
+        context.need_signal("ablation")
         scores = {
             "zero": context.scores("ablation"),
             "mean": context.scores("ablation", "mean"),
@@ -130,9 +132,9 @@ class Replicates(Claim):
     why = "A head that matters on one text only must not be called unimportant in general."
     rule = (
         _HOW
-        + "Every pair of the built-in sets (score halves, first-order scores) is compared; the number is the least "
-        "alike pair. Holds if even that is alike, fails if no pair is, else mixed. The sentence says how high noise "
-        "alone would let it be."
+        + "Every pair of the built-in sets (score halves, first-order scores) is compared, of a model that knows one "
+        "set its two halves; the number is the least alike pair. Holds if even that is alike, fails if no pair is, "
+        "else mixed. The sentence says how high noise alone would let it be."
     )
     published = Published(
         "Single-head effects correlate between domains at r = .56 (translation) and .68 (MNLI), but masks chosen with "

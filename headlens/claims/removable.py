@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import norm
 
-from headlens.claims.base import Z_95, Claim, Figure, Finding, Published, Series, Try, against, percent
+from headlens.claims.base import Z_95, Claim, Figure, Finding, NotMeasurable, Published, Series, Try, against, percent
 from headlens.claims.costs import SWEEP
 from headlens.pruning.budget import cost
 from headlens.pruning.chance import Chance, chance
+from headlens.pruning.order import count_for
 from headlens.pruning.plan import RANDOM, RANKED
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ class ShareRemovable(Claim):
     why = "If it did not hold there would be nothing to explain: head pruning starts from here."
     rule = (
         "Heads go in the order of the score half, a tenth at a time, until the held-out loss is more than 0.1 nats "
-        "above "
-        "that with all heads on (drift: 0.05). Low and high end: the same for the upper and lower 95 % bound of the "
-        "loss. Holds if the low end is at least 30 % of the heads, fails if the high end is less, else mixed."
+        "above that with all heads on (drift: 0.05). Low and high end: the same for the upper and lower 95 % bound of "
+        "the loss. Holds if the low end is at least 30 % of the heads (to the nearest head), fails if the high end is "
+        "less, else mixed."
     )
     published = Published(
         "20 % of a translation model's heads and 40 % of BERT's without noticeable loss", "Michel et al. 2019, §4", "N"
@@ -43,6 +44,7 @@ class ShareRemovable(Claim):
 
     def check(self, context: Context) -> Finding:
         """See the rule."""
+        context.need_signal()
         return share_removable(context.curve(), context.small, context.unit, context.method)
 
 
@@ -61,7 +63,8 @@ def reach(curve: Curve, limit: float, z: float = 0.0) -> float:
 def share_removable(curve: Curve, limit: float, unit: str, method: str = "gradient") -> Finding:
     """The verdict on a measured curve."""
     value, low, high = (reach(curve, limit, z) for z in (0.0, Z_95, -Z_95))
-    verdict = against(low, high, SHARE)
+    heads = curve.steps.heads
+    verdict = against(low, high, count_for(SHARE, heads) / heads)
     ranked = curve.series(RANKED)
     costs = [cost(point.result.need(curve.figure), curve.figure) for point in ranked]
     errors = [Z_95 * point.result.need(curve.figure).delta_sem for point in ranked]
@@ -124,6 +127,7 @@ class BeatsChance(Claim):
 
     def check(self, context: Context) -> Finding:
         """See the rule."""
+        context.need_signal()
         return beats_chance(context.curve(), context.unit)
 
 
@@ -194,6 +198,9 @@ class SingleHeadLayers(Claim):
 
     def check(self, context: Context) -> Finding:
         """See the rule."""
+        sites = context.lens.topology.sites
+        if all(len(layer.heads) < 2 for site in sites for layer in site.layers):
+            raise NotMeasurable("every layer has a single head, so none can be left alone")
         return single_head_layers(context.layers(), context.small, context.unit)
 
 

@@ -16,7 +16,7 @@ from headlens.store import unit_key
 if TYPE_CHECKING:
     from headlens.claims.context import Context
 
-VERSION = 2
+VERSION = 3
 """Raise it when a rule or a number of a claim changes: stored findings are then not found."""
 _logger = logging.getLogger(__name__)
 

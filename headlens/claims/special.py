@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from headlens.heads import Head
     from headlens.roles import RoleScores
 
-RESAMPLES = 2000
 CHEAP = ("text", "twice", "four times")
 """What the detectors of this claim look at: not the long texts and parsed stories, which cost most."""
 
@@ -30,14 +29,13 @@ class RolesGoLast(Claim):
     rule = (
         "Heads have a role if they pass the threshold of a specific detector (previous token, induction, ...; general "
         "ones such as first token or broad do not count), found on the held-out half. Number: chance that a head "
-        "with a "
-        "role goes later than one without, in the order of the score half (0.5 by chance); 95 % bootstrap interval "
-        "over "
-        "heads. Holds if it is all above 0.5, fails if all below, else mixed."
+        "with a role goes later than one without, in the order of the score half (0.5 by chance), give or take 1.96 "
+        "standard errors of that chance in a random order (Mann-Whitney). Holds if all of it is above 0.5, fails if "
+        "all below, else mixed."
     )
     published = Published(
         "Of 48 encoder heads 17 keep all roles; positional, syntactic and rare-word heads go last",
-        "Voita et al. 2019, §5",
+        "Voita et al. 2019, §6",
         "N",
     )
 
@@ -58,7 +56,7 @@ class RolesGoLast(Claim):
             context.lens, context.held_out, detectors=wanted, seed=context.seed, on_progress=context.on_progress
         )
         special = specialised(found)
-        return roles_go_last(by_score(scores), special, context.seed)
+        return roles_go_last(by_score(scores), special)
 
 
 def specialised(found: RoleScores) -> dict[Head, str]:
@@ -73,13 +71,12 @@ def specialised(found: RoleScores) -> dict[Head, str]:
     return special
 
 
-def roles_go_last(when: Mapping[Head, float], special: Mapping[Head, str], seed: int = 0) -> Finding:
+def roles_go_last(when: Mapping[Head, float], special: Mapping[Head, str]) -> Finding:
     """The verdict.
 
     Args:
         when: for every head the share of heads that are off when it goes.
         special: heads with a role, and which.
-        seed: draws the bootstrap.
     """
     own = np.array([when[head] for head in when if head in special])
     others = np.array([when[head] for head in when if head not in special])
@@ -87,7 +84,7 @@ def roles_go_last(when: Mapping[Head, float], special: Mapping[Head, str], seed:
         raise NotMeasurable(
             f"{len(own)} of {len(when)} heads have a specific role; at least 2 with and 2 without are needed"
         )
-    value, low, high = _later(own, others, seed)
+    value, low, high = _later(own, others)
     verdict = "holds" if low > 0.5 else "fails" if high < 0.5 else "mixed"
     names = {role: sum(1 for each in special.values() if each == role) for role in sorted(set(special.values()))}
     listed = ", ".join(f"{count} {role}" for role, count in names.items())
@@ -109,15 +106,16 @@ def roles_go_last(when: Mapping[Head, float], special: Mapping[Head, str], seed:
     return Finding(verdict, value, low, high, "probability", sentence, figure, again)
 
 
-def _later(own: np.ndarray, others: np.ndarray, seed: int) -> tuple[float, float, float]:
-    """Share of pairs in which the own one goes later (ties half), and its percentile bootstrap interval."""
-    wins = (own[:, None] > others).astype(float) + 0.5 * (own[:, None] == others)
-    rng = np.random.default_rng(seed)
-    rows = rng.integers(0, len(own), (RESAMPLES, len(own)))
-    columns = rng.integers(0, len(others), (RESAMPLES, len(others)))
-    drawn = [wins[np.ix_(row, column)].mean() for row, column in zip(rows, columns, strict=True)]
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return float(wins.mean()), float(low), float(high)
+def _later(own: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
+    """Share of pairs in which the own one goes later (ties half), and its interval.
+
+    The standard error is that of a random order (Mann and Whitney 1947), which is what 0.5 is told apart from. A
+    bootstrap over heads is far too narrow here: with two heads of a role it leaves 0.5 out in a quarter of all random
+    orders.
+    """
+    value = float(((own[:, None] > others).astype(float) + 0.5 * (own[:, None] == others)).mean())
+    error = Z_95 * float(np.sqrt((len(own) + len(others) + 1) / (12 * len(own) * len(others))))
+    return value, max(0.0, value - error), min(1.0, value + error)
 
 
 class CrossMostSensitive(Claim):

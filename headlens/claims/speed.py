@@ -89,7 +89,7 @@ def smaller_and_faster(before: int, after: int, times: Sequence[Timing], removed
         tuple(100 * one.change.high for one in shown if one.change),
     )
     figure = Figure("bars", "against the full model", "change of the time (%)", (series,), 0.0)
-    again = Try("Cut and time it", "pages/prune.py", {"off": removed})
+    again = Try("Cut and time it", "pages/prune.py", {"off": removed, "cut_which": "switches"})
     change = cut.change
     return Finding(
         verdict, change.value, change.low, change.high, "relative change of the time", sentence, figure, again

@@ -19,6 +19,7 @@ SHARE, LEAST_HEADS, MOST_HEADS = 0.1, 2, 12
 NEAR = 0.25
 """A difference of up to this share of the effect (the larger of the two) counts as adding up."""
 LEAST, DRAWN, MOST = "least important", "drawn at random", "most important"
+_WORDS = {LEAST: "the {} least important", DRAWN: "{} drawn at random", MOST: "the {} most important"}
 
 
 class Additive(Claim):
@@ -51,6 +52,7 @@ class Additive(Claim):
         size = size_for(context.heads)
         if context.heads < 3 * size:
             raise NotMeasurable(f"the model has {context.heads} heads, too few for three sets of {size}")
+        context.need_signal()
         sets = tenths(context, size)
         context.phase("single heads of three tenths")
         singles = [HeadSet.of([head]) for off in sets.values() for head in off]
@@ -93,7 +95,8 @@ def additive(found: Mapping[str, Redundancy], unit: str, drawn: str = "") -> Fin
     shown = found[DRAWN]
     error = Z_95 * shown.difference_sem
     parts = [
-        f"the {name} {one.heads} cost {one.sum:+.3g} in sum and {one.joint:+.3g} at once" for name, one in found.items()
+        f"{_WORDS[name].format(one.heads)} cost {one.sum:+.3g} in sum and {one.joint:+.3g} at once"
+        for name, one in found.items()
     ]
     sentence = f"In {unit} on held-out examples: {'; '.join(parts)}."
     names = tuple(found)

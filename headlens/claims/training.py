@@ -69,8 +69,9 @@ def scratch_worse(rows: Sequence[Row], made: str) -> Finding:
     differences = {heads: difference(found["scratch", heads], found["pruned-80", heads]) for heads in sizes}
     shown = differences[sizes[0]]
     sentence = (
-        f"Lab models with {sizes[0]} heads a layer: from scratch the gap is {shown.mean:+.3g} nats a token larger than "
-        f"after pruning, same steps ({shown.pairs} seeds; {made})."
+        f"Lab models with {sizes[0]} head{'s' if sizes[0] > 1 else ''} a layer: from scratch the gap is "
+        f"{abs(shown.mean):.3g} nats a token {'larger' if shown.mean > 0 else 'smaller'} than after pruning, same "
+        f"steps ({shown.pairs} seeds; {made})."
     )
     series = Series(
         "from scratch less pruned",

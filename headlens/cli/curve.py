@@ -119,6 +119,7 @@ def run(
         from headlens.cli.evaluate import check_metric
         from headlens.metrics import metric_for
         from headlens.pruning.budget import parse_budget
+        from headlens.pruning.figures import check_figure
         from headlens.pruning.plan import Steps
 
         check_metric(metric, ablation, live=False)
@@ -131,6 +132,8 @@ def run(
         stack.enter_context(working_on(engine, address, workers, reporter, device_map))
         reporter.phase(f"opening {model}")
         lens = open_lens(model, device, dtype, device_map, max_memory)
+        for one in budgets:
+            check_figure(one.figure, lens.task, bleu=metric == BLEU)
         steps = Steps(lens.topology, unit, _sites(lens, site), floor, step)
         examples = examples_for(lens, data, score_data, split, limit, seed, max_tokens)
         kind = metric_for(None if metric == BLEU else metric, lens.task)

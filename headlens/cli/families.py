@@ -10,7 +10,7 @@ import typer
 from headlens.cli.inputs import check_model, check_out
 from headlens.cli.options import AsJson, NoResume, Seed
 from headlens.cli.output import emit, say, table
-from headlens.cli.progress import clock, computing
+from headlens.cli.progress import computing
 from headlens.errors import Cancelled, HeadlensError
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def run(
     for name in models or ():
         check_model(name)
     with computing() as reporter:
+        from headlens.estimates import short
         from headlens.families.cost import guess
         from headlens.families.row import to_frame
         from headlens.families.run import Options, Watch, at_hand, kept_rows, measure_all
@@ -60,7 +61,7 @@ def run(
         missing = [name for name in names if name not in kept]
         seconds = sum(sum(guess(catalogue.find(name), tokens).values()) for name in missing)
         if missing:
-            say(f"{len(missing)} of {len(names)} models to measure, about {clock(seconds)}")
+            say(f"{len(missing)} of {len(names)} models to measure, about {short(seconds)}")
         reporter.phase("families")
         done: list[str] = []
 

@@ -61,11 +61,11 @@ def _is_file(path: Path) -> bool:
 def open_lens(
     model: str, device: str, dtype: str | None, device_map: str | None = None, max_memory: str | None = None
 ) -> Lens:
-    """Opens MODEL, spread over several devices where that is asked for; raises ModelError."""
-    if device_map is None and max_memory is None:
-        from headlens.lens import open_model
+    """Opens MODEL, spread over several devices where that is asked for, and says what must be known of it.
 
-        return open_model(model, device=device, dtype=dtype)
+    Raises:
+        ModelError: it cannot be opened.
+    """
     from headlens.models.placement import read_device_map, read_limits
 
     spread = None if device_map is None else read_device_map(device_map)
@@ -74,8 +74,10 @@ def open_lens(
 
     lens = open_model(model, device=device, dtype=dtype, device_map=spread, max_memory=limits)
     for note in lens.notes:
-        if note.startswith("parameters: "):
+        if note.startswith("parameters: "):  # where they lie, of a model that is spread
             say(note)
+        elif "pruned_heads" in note:  # not the model that its name promises
+            say(f"warning: {note}")
     return lens
 
 

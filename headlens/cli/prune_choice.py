@@ -58,8 +58,8 @@ def check_choice(asked: Options) -> None:
             raise HeadlensError(f"--method {asked.method} needs --fraction F, the share of the heads that go")
         if not 0 <= asked.fraction <= 1:
             raise HeadlensError(f"--fraction {asked.fraction:g}: give a share from 0 to 1, such as 0.3")
-        if asked.fraction == 1 and not asked.floor:
-            raise HeadlensError("every head of the model was chosen; leave one: a smaller --fraction, or --floor 1")
+        if asked.fraction == 1:
+            raise HeadlensError("every head of the model was chosen; leave some: give a smaller --fraction")
 
 
 def choose(lens: Lens, asked: Options, reporter: Reporter) -> Choice:

@@ -168,7 +168,7 @@ def run(
         if controls:
             saved = work.save(found, compared)
         found.forget()
-    for note in work.notes:
+    for note in (*work.notes, *compared.notes):
         say(f"note: {note}")
     report = _report(found, compared, saved, work.notes)
     emit(report, as_json, lambda console: _show(console, report))

@@ -53,6 +53,7 @@ class RecoverWork:
         self.loaded: Loaded = load(self.model, device=self.device, dtype="float32")
         check_can_recover(self.loaded)
         self.lens = Lens(self.loaded)
+        self.notes += [note for note in self.loaded.notes if "pruned_heads" in note]
         if self.loaded.sidecar is None:
             self.notes.append(f"{self.model} is no cut model, so this is plain fine-tuning")
         if needed or self.lens.task == "embedding" or teacher is not None:
@@ -144,7 +145,7 @@ class RecoverWork:
         control = Control(
             cuts=cuts,
             full_too=full_too,
-            unit=choice.get("unit") or "head",
+            unit=choice.get("unit"),
             floor=int(choice.get("floor") or 0),
             max_tokens=self.max_tokens,
             batch_size=self.batch_size,

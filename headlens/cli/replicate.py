@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,13 +15,8 @@ from headlens.cli.progress import computing
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from headlens.cli.progress import Reporter
-    from headlens.data.dataset import Split
-    from headlens.data.encode import EncodedData
-    from headlens.lens import Lens
     from headlens.replication import Replication
     from headlens.replication_curves import CurveReplication
-    from headlens.scores import HeadScores
 
 NAME = "replicate"
 
@@ -65,15 +59,20 @@ def run(
     check_model(model)
     target = None if out is None else check_out(out, ".csv")
     with computing() as reporter:
+        from headlens.importance import method_for
+        from headlens.metrics import metric_for
         from headlens.replication import replication
+        from headlens.replication_run import How, SetRun, skill_scores
         from headlens.scores import write_text
+        from headlens.store import Store
 
+        chosen = method_for(method)
         reporter.phase(f"opening {model}")
         lens = open_lens(model, device, dtype)
-        options: dict[str, Any] = {"ablation": ablation, "seed": seed, "resume": not no_resume, "unit": unit}
+        how = How(ablation, unit, seed, limit, None, Store(), not no_resume, reporter.phase, reporter)
         names = None if sets is None else [name.strip() for name in sets.split(",") if name.strip()]
-        work = None if skills else _Sets(lens, names, limit, options, method, metric, reporter)
-        scores = _by_skill(lens, {**options, "limit": limit}, reporter) if work is None else work.scores(curves)
+        work = None if skills else SetRun(lens, chosen, metric_for(metric, lens.task), how, names)
+        scores = skill_scores(lens, how) if work is None else work.scores(curves)
         found = replication(scores, seed=seed)
         moved = work.curves(scores) if work is not None and curves else None
         if target is not None:
@@ -81,90 +80,6 @@ def run(
     what = {"model": model, "compared": "skills" if skills else "sets", "method": "ablation" if skills else method}
     result = {**what, "out": target, **found.to_json(), "curves": None if moved is None else moved.to_json()}
     emit(result, as_json, lambda console: _show(console, found, moved))
-
-
-def _by_skill(lens: Lens, options: dict[str, Any], reporter: Reporter) -> dict[str, HeadScores]:
-    """Leave-one-out scores on the pairs of each skill that the model has."""
-    from headlens.errors import HeadlensError
-    from headlens.probes import skills_for
-    from headlens.probes.carriers import by_skill, carriers
-    from headlens.store import Store
-
-    found = []
-    for skill in skills_for(lens):
-        reporter.phase(f"heads of {lens.name}: {skill.name}")
-        try:
-            found.append(carriers(lens, skill, **options, store=Store(), on_progress=reporter))
-        except HeadlensError:  # no pair of this skill suits the model
-            continue
-    return dict(by_skill(found))
-
-
-class _Sets:
-    """Scores and curves on the built-in sets."""
-
-    def __init__(
-        self,
-        lens: Lens,
-        names: list[str] | None,
-        limit: int | None,
-        options: dict[str, Any],
-        method: str,
-        metric: str | None,
-        reporter: Reporter,
-    ) -> None:
-        from headlens.importance import method_for
-        from headlens.metrics import metric_for
-        from headlens.replication import sets_for
-        from headlens.store import Store
-
-        self.lens, self.limit, self.options, self.reporter = lens, limit, options, reporter
-        self.method, self.metric, self.store = method_for(method), metric_for(metric, lens.task), Store()
-        self.chosen = sets_for(lens, "score", names)
-        # A model of the zoo is compared between the halves of its set, so each half is halved again for curves.
-        self.twins = len({spec for spec, _ in self.chosen.values()}) < len(self.chosen)
-
-    def _data(self, split: Split | None = None, start: int = 0, step: int = 1) -> dict[str, EncodedData]:
-        """The sets (of another half, if given), every ``step``-th example from ``start`` on."""
-        from headlens.replication import encoded_sets
-
-        chosen: dict[str, tuple[str, Split]] = {
-            name: (spec, split or half) for name, (spec, half) in self.chosen.items()
-        }
-        found = encoded_sets(self.lens, chosen, limit=self.limit, seed=self.options["seed"])
-        return {name: replace(data, examples=data.examples[start::step]) for name, data in found.items()}
-
-    def scores(self, curves: bool) -> dict[str, HeadScores]:
-        """Scores on each set's score half."""
-        from headlens.replication import scores_by_set
-
-        return scores_by_set(
-            self.lens,
-            self.method,
-            self._data(step=2 if curves and self.twins else 1),
-            metric=self.metric,
-            store=self.store,
-            on_phase=lambda name: self.reporter.phase(f"{self.method.name} on {name}"),
-            on_progress=self.reporter,
-            **self.options,
-        )
-
-    def curves(self, scores: dict[str, HeadScores]) -> CurveReplication:
-        """Curves on each set's held-out half: on other examples than the heads were chosen on."""
-        from headlens.replication_curves import curve_replication
-
-        kept = {name: found for name, found in scores.items() if not found.no_signal}
-        data = self._data(start=1, step=2) if self.twins else self._data("held-out")
-        return curve_replication(
-            self.lens,
-            kept,
-            {name: data[name] for name in kept},
-            metric=self.metric.name,
-            store=self.store,
-            on_phase=lambda name: self.reporter.phase(f"curves on {name}"),
-            on_progress=self.reporter,
-            **{name: value for name, value in self.options.items() if name != "unit"},
-        )
 
 
 def _show(console: Console, found: Replication, moved: CurveReplication | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -149,12 +150,25 @@ def measure_all(
 
 @dataclass
 class _Steps:
-    """Turns the steps of many phases into one progress: by guessed cost, in thousandths."""
+    """Turns the steps of many phases into one progress: by guessed cost, in thousandths.
+
+    Attributes:
+        watch: who is told.
+        total: guessed seconds of everything.
+        place: which model is at work.
+        spent, took: guessed and real seconds of the figures that are finished.
+        cost, begun: guessed seconds of the figure at work, and when it began.
+        clock: the time in seconds.
+    """
 
     watch: Watch
     total: float
     place: str = ""
     spent: float = 0.0
+    took: float = 0.0
+    cost: float = 0.0
+    begun: float = 0.0
+    clock: Callable[[], float] = time.monotonic
 
     def phase(self, title: str) -> None:
         """Something else is at work."""
@@ -162,10 +176,25 @@ class _Steps:
             self.watch.on_phase(f"{self.place}: {title}")
         self.tick(0, 1)
 
+    def begin(self, cost: float) -> None:
+        """A figure is begun."""
+        self.cost, self.begun = cost, self.clock()
+
+    def end(self) -> None:
+        """The figure is finished."""
+        self.spent, self.took = self.spent + self.cost, self.took + self.clock() - self.begun
+        self.cost = 0.0
+        self.tick(0, 1)
+
     def tick(self, _done: int, _total: int) -> None:
-        """A step of a phase; the whole moves when a figure is finished."""
-        if self.watch.on_progress is not None:
-            self.watch.on_progress(round(1000 * self.spent / self.total) if self.total else 0, 1000)
+        """A step of a phase. How many more phases a figure has is not known, so within it the clock moves the whole."""
+        if self.watch.on_progress is None:
+            return
+        inside = 0.0
+        if self.cost:
+            pace = max(1.0, self.took / self.spent) if self.spent else 1.0
+            inside = min(0.95 * self.cost, (self.clock() - self.begun) / pace)
+        self.watch.on_progress(round(1000 * (self.spent + inside) / self.total) if self.total else 0, 1000)
 
 
 def _open(name: str) -> Lens:
@@ -194,11 +223,11 @@ def _measure(
     findings, seconds = {}, {}
     for measure in MEASURES:
         context.on_phase = lambda title, measure=measure: steps.phase(f"{measure.title.lower()}, {title}")
+        steps.begin(cost[measure.name])
         context.phase("begin")
         checked = check(context, measure.check)
         findings[measure.name], seconds[measure.name] = checked.finding, checked.seconds
-        steps.spent += cost[measure.name]
-        steps.tick(0, 1)
+        steps.end()
     row = make_row(name, context, findings, seconds)
     try:
         store.put(_key(name, options, texts()), {}, {"row": row.to_json()})

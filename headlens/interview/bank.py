@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -17,6 +17,7 @@ from headlens.interview.page import Main
 from headlens.interview.quantities import QUANTITIES
 from headlens.interview.questions import Free, Number, Option, Predict, Question, QuestionFile
 from headlens.interview.schema import Cite, Source, SourceFile
+from headlens.interview.shape import GPT2_SMALL
 from headlens.paths import asset_dir
 
 SOURCES, MAIN = "sources.yaml", "main.yaml"
@@ -73,8 +74,9 @@ def load_bank(folder: Path | None = None) -> Bank:
     sources = _read(folder / SOURCES, SourceFile).sources
     main = _read(folder / MAIN, Main)
     files = [path for path in sorted(folder.glob("*.yaml")) if path.name not in (SOURCES, MAIN)]
-    questions = [question for path in files for question in _read(path, QuestionFile).questions]
-    problems = list(_problems(questions, main, sources))
+    read = [(path.name, question) for path in files for question in _read(path, QuestionFile).questions]
+    questions = [question for _, question in read]
+    problems = list(_problems(questions, main, sources, {question.id: name for name, question in read}))
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise DataError(f"{folder}: {problems[0]}{more}")
@@ -84,20 +86,35 @@ def load_bank(folder: Path | None = None) -> Bank:
 def _read(path: Path, form: type[_File]) -> _File:
     import yaml
 
+    content: Any = None
     try:
-        return form.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return form.model_validate(content)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: is not UTF-8 text; save it as such") from error
     except yaml.YAMLError as error:
-        raise DataError(f"{path}: is not YAML: {error}") from error
+        raise DataError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise DataError(f"{path}: {where}: {first['msg']}") from error
+        raise DataError(f"{path}: {_place(content, first['loc'])}: {first['msg']}") from error
 
 
-def _problems(questions: list[Question], main: Main, sources: Mapping[str, Source]) -> Iterable[str]:
-    """Broken rules that one file alone does not show."""
+def _place(content: Any, loc: tuple[int | str, ...]) -> str:
+    """Where a file breaks a rule: ``question 4 (sp-half), options.0.why``."""
+    if loc[:1] != ("questions",) or len(loc) < 2 or not isinstance(loc[1], int):
+        return ".".join(str(part) for part in loc) or "the whole file"
+    item = content["questions"][loc[1]]
+    name = f" ({str(item['id'])[:60]})" if isinstance(item, Mapping) and "id" in item else ""
+    rest = ".".join(str(part) for part in loc[2:])
+    return f"question {loc[1] + 1}{name}{', ' + rest if rest else ''}"
+
+
+def _problems(
+    questions: list[Question], main: Main, sources: Mapping[str, Source], files: Mapping[str, str]
+) -> Iterable[str]:
+    """Broken rules that one file alone does not show; ``files`` says where each question stands."""
     repeated = [name for name, count in Counter(question.id for question in questions).items() if count > 1]
     yield from (f"two questions have the id {name}" for name in repeated)
     by_id = {question.id: question for question in questions}
@@ -106,7 +123,7 @@ def _problems(questions: list[Question], main: Main, sources: Mapping[str, Sourc
     cites = [*main.cites(), *(cite for question in questions for cite in question.sources)]
     yield from (f"the source {name} is not in {SOURCES}" for name in sorted({c.id for c in cites} - set(sources)))
     for question in questions:
-        yield from _problems_of(question, by_id)
+        yield from (f"{files[question.id]}: {problem}" for problem in _problems_of(question, by_id))
     yield from _cycles(by_id)
 
 
@@ -119,6 +136,13 @@ def _problems_of(question: Question, by_id: Mapping[str, Question]) -> Iterable[
         yield from (f"{question.id}: no quantity {name}" for name in names if name not in QUANTITIES)
         known = QUANTITIES[question.quantity].options if question.quantity in QUANTITIES else ()
         yield from (f"{question.id}: {question.quantity} has no option {o}" for o in question.options if o not in known)
+        if any(value <= 0 for value in question.options.values()):
+            yield f"{question.id}: an option is not above 0"
+    if isinstance(question, (Number, Predict)):
+        try:
+            question.ask.format_map(dict(GPT2_SMALL.facts()))
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            yield f"{question.id}: its ask names {{{str(error).strip(chr(39))}}}, which is no number of a model"
     texts = Counter(option.text for option in _options(question))
     yield from (f"{question.id}: an option stands there twice" for count in texts.values() if count > 1)
 

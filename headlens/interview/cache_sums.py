@@ -18,7 +18,8 @@ def _cache_sum(shape: Shape) -> str:
     """The number of cached values a token, written out."""
     layers = _caching(shape)
     first, values = layers[0], sum(layer.cached for layer in layers)
-    if any(layer != first for layer in layers) or not first.kv_heads:
+    alike = all((layer.cached, layer.kv_heads) == (first.cached, first.kv_heads) for layer in layers)
+    if not alike or not first.kv_heads:
         return f"{number(values)} values in {len(layers)} layers"
     if shape.latent:
         return f"{len(layers)} layers × {first.cached} values of the shared latent"
@@ -68,10 +69,12 @@ def kv_saved_by_groups(shape: Shape, options: Mapping[str, float]) -> Live:
     size, groups, layers = int(options["bytes"]), int(options["groups"]), _one_per_head(shape)
     saved = sum(layer.cached // layer.kv_heads * min(groups, layer.kv_heads) for layer in layers) * size
     each = layers[0].cached // layers[0].kv_heads
-    text = (
-        f"{len(layers)} layers × {min(groups, layers[0].kv_heads)} KV head(s) × {each} keys and values × {size} bytes"
-    )
+    text = f"{len(layers)} layers × {_heads(min(groups, layers[0].kv_heads))} × {each} keys and values × {size} bytes"
     return Live(saved, "bytes", f"{text} = {number(saved)} bytes", shape)
+
+
+def _heads(count: int) -> str:
+    return f"{count} KV head{'s' if count > 1 else ''}"
 
 
 def kv_saved_by_query_head(shape: Shape, options: Mapping[str, float]) -> Live:

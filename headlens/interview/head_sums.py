@@ -10,11 +10,12 @@ from headlens.interview.shape import Shape
 
 def head_parameters(shape: Shape, _: Mapping[str, float]) -> Live:
     layer = _known(shape).first
-    if shape.latent or layer.kv_heads < layer.heads:
+    if layer.kv_heads < layer.heads:
         text = f"W_Q {number(layer.q)} + W_O {number(layer.o)} (keys and values are shared, so they stay)"
         return Live(layer.q + layer.o, "parameters", f"{text} = {number(layer.q + layer.o)}", shape)
     total = layer.q + layer.o + layer.kv
-    text = f"W_Q {number(layer.q)} + W_K and W_V {number(layer.kv)} + W_O {number(layer.o)}"
+    own = "its slices of the latent's up-projection" if shape.latent else "W_K and W_V"
+    text = f"W_Q {number(layer.q)} + {own} {number(layer.kv)} + W_O {number(layer.o)}"
     return Live(total, "parameters", f"{text} = {number(total)}", shape)
 
 

@@ -114,9 +114,12 @@ def paper(bank: Bank, *, seed: int, seconds: int = SECONDS, measured: bool = Tru
 
 
 def open_run(events: Sequence[Event], now: datetime) -> MockStart | None:
-    """The mock interview that is going on: the last one begun, if it has neither ended nor run out of time."""
+    """The mock interview that is going on: the last one begun, if it has neither ended nor run out of time.
+
+    Runs that begin in the future are left out: the clock was set back since.
+    """
     ended = {event.run for event in events if isinstance(event, MockEnd)}
-    starts = [event for event in events if isinstance(event, MockStart)]
+    starts = [event for event in events if isinstance(event, MockStart) and left(event, now) <= event.seconds]
     if not starts or starts[-1].id in ended or left(starts[-1], now) <= 0:
         return None
     return starts[-1]

@@ -26,7 +26,9 @@ from headlens.server import limits
 SCHEMA = 1
 MAX_IMPORT = 20 * 2**20
 """Longest export that is read, in bytes (some 80,000 answers)."""
+MAX_FILE = 100 * 2**20  # bytes, half a million answers; a longer file is not read
 _MAX_LINE = 20_000
+_FIRST, _LAST = (datetime(year, 1, 1, tzinfo=UTC) for year in (2000, 2100))  # other times are mistakes
 Where = Literal["question", "drill", "mock"]
 
 
@@ -34,7 +36,7 @@ class _Event(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] = Field(default_factory=lambda: uuid.uuid4().hex)
-    at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+    at: Annotated[AwareDatetime, Field(ge=_FIRST, lt=_LAST)] = Field(default_factory=lambda: datetime.now(UTC))
 
 
 class Answer(_Event):
@@ -124,13 +126,14 @@ class DiskLog:
         """See :class:`Log`; the file is read again when it has changed.
 
         Raises:
-            StoreError: the file is there but cannot be read.
+            StoreError: the file is there but cannot be read, or is longer than ``MAX_FILE``.
         """
         with self._lock:
             try:
                 found = self.path.stat()
-                state = (found.st_ino, found.st_size, found.st_mtime_ns)
-                if state != self._seen:
+                if found.st_size > MAX_FILE:
+                    raise StoreError(f"{self.path}: too large for progress; move the file aside")
+                if (state := (found.st_ino, found.st_size, found.st_mtime_ns)) != self._seen:
                     self._events, self.damaged = _read_lines(self.path.read_bytes())
                     self._seen = state
             except FileNotFoundError:
@@ -155,9 +158,8 @@ class DiskLog:
                 finally:
                     os.close(handle)
             except OSError as error:
-                raise StoreError(
-                    f"{self.path}: progress cannot be kept ({error.strerror}); free space or set HEADLENS_DATA"
-                ) from error
+                hint = "free space or set HEADLENS_DATA"
+                raise StoreError(f"{self.path}: progress cannot be kept ({error.strerror}); {hint}") from error
 
     def clear(self) -> Path | None:
         """Starts afresh; the old log stays beside it under another name, which is returned."""
@@ -187,8 +189,7 @@ def _torn(handle: int) -> bool:
 
 
 def _read_lines(content: bytes) -> tuple[tuple[Event, ...], int]:
-    found: list[Event] = []
-    damaged = 0
+    found, damaged = list[Event](), 0
     for line in content.split(b"\n"):
         if not line.strip():
             continue
@@ -234,9 +235,8 @@ def merge(log: Log, text: bytes) -> tuple[int, int]:
             raise DataError(f"this export has the form {whole['schema']!r}; this version reads {SCHEMA}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError("this file is no export of interview progress; take one made by Export") from error
-    known = {event.id for event in log.events()}
+    known, damaged = {event.id for event in log.events()}, 0
     new: dict[str, Event] = {}
-    damaged = 0
     for row in rows:
         try:
             event = _ADAPTER.validate_json(json.dumps(row))

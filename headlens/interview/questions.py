@@ -53,7 +53,8 @@ class _Question(Strict):
     Attributes:
         id: unique, for life: the learner's progress refers to it.
         ask: the question. In numbers it may name ``{model}``, ``{layers}``, ``{heads}``, ``{kv_heads}``, ``{d_head}``,
-            ``{d_model}`` and the quantity's own options.
+            ``{d_model}``, and in words ``{head}``, ``{attention}`` and ``{cache}``: see :meth:`Shape.facts`. It says
+            everything that the answer takes.
         explain: the answer in full, shown afterwards.
         follow_ups: what an interviewer asks next, the likeliest first.
         claim: id of the check that measures this on the current model.

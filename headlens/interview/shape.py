@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from headlens.lens import Lens
     from headlens.models.families import Place
+    from headlens.models.families.base import Columns
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class LayerNumbers:
         q, o: parameters of one query head's slices of W_Q (with its bias) and W_O.
         kv: parameters of one KV head's slices of W_K and W_V (with their biases).
         all: parameters of the whole attention, biases and shared parts included; those of an earlier layer count there.
+        inside: how a head is made, in words, where its widths alone do not say it (latent attention).
     """
 
     heads: int
@@ -37,6 +39,7 @@ class LayerNumbers:
     o: int
     kv: int
     all: int
+    inside: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,41 @@ class Shape:
                 "parameters": f"{self.parameters:,}",
                 "all_heads": str(self.heads),
                 "all_layers": str(len(self.layers)),
+                "head": self._one_head(),
+                "attention": self._attention(),
+                "cache": self._cache(),
             }
         )
+
+    def _one_head(self) -> str:
+        """The first layer's heads, in words: enough to work out how many parameters one of them has."""
+        first = self.first
+        if self.latent:
+            return f"{first.heads} heads: {first.inside}"
+        return f"{first.heads} query and {first.kv_heads} key/value heads of width {first.d_head}"
+
+    def _attention(self) -> str:
+        """All heads, in words: enough to work out how many parameters attention has."""
+        first, groups = self.first, sum(layer.kv_heads for layer in self.layers)
+        if self.latent:
+            return f"{self.heads} heads in {len(self.layers)} layers: {first.inside}"
+        text = f"{self.heads} query and {groups} key/value heads of width {first.d_head} in {len(self.layers)} layers"
+        shared = any(layer.heads and not layer.all for layer in self.layers)
+        return f"{text} that share one set of weights" if shared else text
+
+    def _cache(self) -> str:
+        """What is kept for each token that is generated, in words: enough to work out its size."""
+        layers = [layer for layer in self.caching if layer.heads]
+        if not layers:
+            return "no cache"
+        first, places = layers[0], f"{len(layers)} layer{'s' if len(layers) > 1 else ''}"
+        if self.latent:
+            return f"{places} that cache, one latent of {first.cached} numbers a layer for all heads"
+        each = first.cached // first.kv_heads
+        width = f"of width {first.d_head}" if each == 2 * first.d_head else f"of {each} numbers for key and value"
+        if all(layer.kv_heads == first.kv_heads for layer in layers):
+            return f"{places} that cache, {first.kv_heads} key/value heads {width} in each"
+        return f"{places} that cache, {sum(layer.kv_heads for layer in layers)} key/value heads {width} in all"
 
 
 def published(
@@ -121,7 +157,8 @@ def shape_of(lens: Lens) -> Shape:
             known = known and (not place.heads or {"q", "k", "v"} <= set(columns))
             cached = lens.adapter.cached_values(place) if place.causal and site.name in ("self", "dec", "text") else 0
             each = sum(columns[part].index.shape[1] for part in ("k", "v") if part in columns)
-            latent = latent or 0 < cached < place.kv_heads * each
+            shared = 0 < cached < place.kv_heads * each
+            latent = latent or shared
             part = {name: _slice(found.module, found.index.shape[1]) for name, found in columns.items()}
             layers.append(
                 LayerNumbers(
@@ -133,6 +170,7 @@ def shape_of(lens: Lens) -> Shape:
                     o=place.d_head * out_features(place.out_proj),
                     kv=part.get("k", 0) + part.get("v", 0),
                     all=_parameters(place, counted),
+                    inside=_inside(columns, cached, place.d_head) if shared else "",
                 )
             )
     d_model = out_features(lens.sites[0].layers[0].out_proj)
@@ -144,6 +182,19 @@ def _slice(projection: nn.Module, width: int) -> int:
     from headlens.models.families.base import in_out
 
     return width * (in_out(projection).shape[0] + (getattr(projection, "bias", None) is not None))
+
+
+def _inside(columns: Mapping[str, Columns], cached: int, width: int) -> str:
+    """The matrices of a head whose keys and values come from a latent."""
+    from headlens.models.families.base import in_out
+
+    query, key, value = (columns[part] for part in "qkv")
+    sizes = [found.index.shape[1] for found in (query, key, value)]
+    reads, latent = (in_out(found.module).shape[0] for found in (query, key))
+    return (
+        f"queries of width {sizes[0]} from {reads} numbers, keys and values {sizes[1]} + {sizes[2]} wide from a latent "
+        f"of {latent} (one projection to {cached} numbers for all heads), outputs {width} wide"
+    )
 
 
 def _parameters(place: Place, counted: set[int]) -> int:

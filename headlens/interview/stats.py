@@ -84,8 +84,9 @@ def streak(events: Sequence[Event], now: datetime, zone: tzinfo | None = None) -
     """Streaks by calendar days of ``zone`` (None: this computer's)."""
     answers = [event for event in events if isinstance(event, Answer)]
     guesses = doubted(events)
-    days = sorted({event.at.astimezone(zone).date() for event in answers})
     today = now.astimezone(zone).date()
+    # A clock that was wrong for a while may have left days to come.
+    days = sorted({day for event in answers if (day := event.at.astimezone(zone).date()) <= today})
     right = 0
     for event in reversed(answers):
         if not event.right or event.id in guesses:

@@ -142,6 +142,7 @@ def copy_model(
     if is_offloaded(model):
         raise ModelError("a copy needs every weight in memory; open the model without --device-map to cut or mask it")
     cls, config = type(model), copy.deepcopy(model.config)
+    vars(config).pop("pruned_heads", None)  # transformers 4 would take it for a cut of this model
     if labels is not None:
         setattr(config, CONFIG_KEY, labels)
     with torch.device("meta"):
@@ -149,8 +150,11 @@ def copy_model(
     source = model.state_dict()
     tensors: dict[str, Tensor] = {}
     copies: dict[tuple[int, tuple[int, ...]], Tensor] = {}  # tied weights stay one
-    for name in made.state_dict():
+    for name, wanted in made.state_dict().items():
         old = source[name].detach()
+        if not wanted.numel():  # of a layer that has no head left
+            tensors[name] = old.new_empty(wanted.shape)
+            continue
         key = (old.data_ptr(), tuple(old.shape))
         new = change(name, old)
         if new is None:

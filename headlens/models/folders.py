@@ -32,6 +32,8 @@ VOCABULARY_FILES = (
 # Tokenizers that read bytes or code points need no vocabulary file.
 _NO_VOCABULARY = ("ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
+_TABLES = ("source", "choice", "files", "recovery")
+"""What in ``headlens.json`` is read by name."""
 # transformers writes a table with one entry per label when it reads a config.
 _MAX_LABELS = 1_000_000
 
@@ -169,7 +171,13 @@ def read_sidecar(folder: Path) -> dict[str, Any] | None:
         ModelError: the file is there but broken.
     """
     path = folder / SIDECAR
-    return read_json(path) if path.is_file() else None
+    if not path.is_file():
+        return None
+    found = read_json(path)
+    for name in _TABLES:
+        if not isinstance(found.get(name, {}), dict):
+            raise ModelError(f"{path} is broken ({name} is no JSON object); copy it or write the folder again")
+    return found
 
 
 def file_hash(path: Path) -> str:
@@ -178,18 +186,28 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def check_complete(folder: Path, sidecar: dict[str, Any]) -> dict[str, str]:
+    """Whether every file is there that HeadLens wrote into a folder; their checksums by name.
+
+    Raises:
+        ModelError: one is missing.
+    """
+    files = sidecar.get("files", {})
+    if any(Path(str(name)).name != name for name in files):
+        raise ModelError(f"{folder / SIDECAR} has a broken list of files; write the folder again")
+    for name in files:
+        if not (folder / name).is_file():
+            raise ModelError(f"{folder} lacks {name}, which was written there; copy the whole folder again")
+    return files
+
+
 def check_files(folder: Path, sidecar: dict[str, Any]) -> None:
     """Whether the files of a folder that HeadLens wrote are those that it wrote.
 
     Raises:
         ModelError: one is missing or was altered.
     """
-    files = sidecar.get("files", {})
-    if not isinstance(files, dict) or any(Path(str(name)).name != name for name in files):
-        raise ModelError(f"{folder / SIDECAR} has a broken list of files; write the folder again")
-    for name, digest in files.items():
-        if not (folder / name).is_file():
-            raise ModelError(f"{folder} lacks {name}, which was written there; copy the whole folder again")
+    for name, digest in check_complete(folder, sidecar).items():
         if file_hash(folder / name) != digest:
             raise ModelError(
                 f"{folder / name} is not the file that was written there (its checksum differs): copy the folder "

@@ -83,11 +83,14 @@ def load(
     if dtype is not None and dtype not in DTYPES:
         raise ModelError(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
     place = locate(name)
+    sidecar = folders.read_sidecar(place.path)
+    if sidecar is not None:
+        folders.check_complete(place.path, sidecar)
     raw = folders.read_config(place.path)
     folders.check_config(raw, name)
     files = folders.weight_files(place.path)
     stored = folders.stored_parameters(files)
-    sidecar, labels = _what_was_cut(place.path, raw)
+    sidecar, labels = _what_was_cut(place.path, raw, sidecar)
 
     from headlens.models.cutting import cut_class, plain
     from headlens.models.sizes import check_fits, parameter_count, required_bytes
@@ -133,15 +136,16 @@ def load(
     )
 
 
-def _what_was_cut(folder: Path, raw: dict[str, Any]) -> tuple[dict[str, Any] | None, Labels | None]:
-    """``headlens.json`` of a folder, and which heads its model has; None where nothing was cut.
+def _what_was_cut(
+    folder: Path, raw: dict[str, Any], sidecar: dict[str, Any] | None
+) -> tuple[dict[str, Any] | None, Labels | None]:
+    """``headlens.json`` of a folder with which heads its model has, and those; None where nothing was cut.
 
     A cut model that transformers alone has saved again has no ``headlens.json``: its config still names the heads.
 
     Raises:
-        ModelError: a file is missing or altered, or the two places do not name the same heads.
+        ModelError: a file was altered, or the two places do not name the same heads.
     """
-    sidecar = folders.read_sidecar(folder)
     if sidecar is not None:
         folders.check_files(folder, sidecar)
     found = raw.get(CONFIG_KEY)

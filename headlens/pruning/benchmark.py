@@ -53,6 +53,7 @@ class Sizes:
         bytes_on_disk: of its weight files.
         kv_bytes_per_token: see :func:`headlens.pruning.workloads.kv_bytes_per_token`.
         memory: peak memory in a process of its own.
+        read_and_written: whether such a token is one that is read and one that is written (encoder-decoder models).
     """
 
     parameters: int
@@ -60,6 +61,7 @@ class Sizes:
     bytes_on_disk: int | None
     kv_bytes_per_token: int | None
     memory: Memory | None
+    read_and_written: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,8 @@ def sizes(variant: Variant, *, bytes_on_disk: int | None = None, memory: Memory 
     """How big a variant is."""
     lens = variant.lens
     weights = sum(parameter.nbytes for parameter in lens.model.parameters())
-    return Sizes(lens.parameters, weights, bytes_on_disk, kv_bytes_per_token(lens), memory)
+    both = lens.task == "seq2seq"
+    return Sizes(lens.parameters, weights, bytes_on_disk, kv_bytes_per_token(lens), memory, both)
 
 
 def measure(

@@ -54,6 +54,8 @@ def notes(timings: Sequence[Timing], sizes: Mapping[str, Sizes]) -> list[str]:
             "keys and values are cached."
         )
     others = [name for name in sizes if name not in (FULL, AGAIN, MASKED)]
+    if any(one.read_and_written for one in sizes.values()):
+        found.append("The KV cache is counted for one token that the encoder reads and one that the decoder writes.")
     found += [_saved(name, sizes[FULL], sizes[name]) for name in others if FULL in sizes]
     if others:
         found.append(

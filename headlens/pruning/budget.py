@@ -13,7 +13,7 @@ from scipy.stats import t as student_t
 from headlens.errors import HeadlensError
 from headlens.evaluate import Measured
 from headlens.pruning.figures import FIGURES, HIGHER_IS_BETTER
-from headlens.pruning.plan import RANDOM, RANKED
+from headlens.pruning.plan import GATES, RANDOM, RANKED
 from headlens.pruning.points import SERIES, Curve, Point
 
 SURE = 0.95
@@ -152,7 +152,7 @@ def sentence(found: Within) -> str:
     if reach.best is None:
         first = found.first
         costs = "" if first is None else f" already {_share(first)} costs {_cost(first, found)};"
-        return f"{head} nothing;{costs} take a smaller --step or a larger budget. {_control(found)}"
+        return f"{head} nothing;{costs} take a smaller --step or a larger budget. {_control(found)}{_gates(found)}"
     text = f"{head} {_share(reach.best)}, for {_cost(reach.best, found)}"
     if reach.sure is None:
         text += "; with its error bar no step is sure to be within"
@@ -160,7 +160,7 @@ def sentence(found: Within) -> str:
         text += f"; with the error bar, only {_share(reach.sure)} is sure to be within"
     if reach.broken:
         text += "; a step with fewer heads off is outside, so take this one with care"
-    return f"{text}. {_control(found)}"
+    return f"{text}. {_control(found)}{_gates(found)}"
 
 
 def _share(point: Point) -> str:
@@ -175,6 +175,16 @@ def _cost(point: Point, found: Within) -> str:
 
 def _worse(figure: str) -> str:
     return "lower" if figure in HIGHER_IS_BETTER else "higher"
+
+
+def _gates(found: Within) -> str:
+    """How far the sets of learned gates get, where there are any."""
+    reach = found.reach.get(GATES)
+    if reach is None:
+        return ""
+    if reach.best is None:
+        return " Learned gates: no set is within."
+    return f" Learned gates: {_share(reach.best)}, for {_cost(reach.best, found)}."
 
 
 def _control(found: Within) -> str:

@@ -46,8 +46,32 @@ class SetResult:
         """Like :meth:`figure`; raises HeadlensError where the model has no such figure."""
         found = self.figure(name)
         if found is None:
-            raise HeadlensError(f"there is no {name} for {self.evaluation.task} models here; take another metric")
+            raise absent(name, self.evaluation.task)
         return found
+
+
+def absent(name: str, task: str) -> HeadlensError:
+    """What to say where models of a task have no such figure."""
+    return HeadlensError(f"there is no {name} for {task} models here; take another metric")
+
+
+def check_figure(name: str, task: str, *, bleu: bool) -> None:
+    """Whether a curve has a figure, before hours are spent on it; raises HeadlensError.
+
+    Args:
+        name: of ``FIGURES``.
+        task: of the model.
+        bleu: whether the curve is about BLEU.
+    """
+    if name == "bleu" and task == "seq2seq" and not bleu:
+        raise HeadlensError("a budget of BLEU takes a curve of BLEU; add --metric bleu")
+    here = {
+        "drift": True,
+        "bleu": bleu,
+        "perplexity": task != "embedding" and not task.endswith("classification"),
+    }
+    if not here.get(name, task != "embedding"):
+        raise absent(name, task)
 
 
 def perplexity(before: np.ndarray, after: np.ndarray, weight: np.ndarray) -> Measured:

@@ -5,6 +5,7 @@ Equal scores go in (site, layer, head) order, so the same scores always give the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -58,8 +59,12 @@ def lowest(
     """
     columns = removable(scores, floor=floor, sites=sites, off=off)
     if not 0 <= count <= len(columns):
-        what = "heads" if scores.unit == "head" else "KV groups"
-        raise HeadlensError(f"{count} {what} cannot be switched off: with a floor of {floor} it is 0 to {len(columns)}")
+        what, most = "heads" if scores.unit == "head" else "KV groups", len(columns)
+        share = math.floor(1000 * most / len(scores.columns())) / 1000  # never more than there are
+        raise HeadlensError(
+            f"{count} {what} cannot be switched off: a floor of {floor} in each layer leaves {most} to choose from, so "
+            f"a fraction of at most {share:g}"
+        )
     return off_set(scores.topology, columns[:count], scores.unit)
 
 

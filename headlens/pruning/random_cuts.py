@@ -53,20 +53,29 @@ class Control:
     Attributes:
         cuts: how many.
         full_too: train the full model the same way: what it gains is what the training gives without any cut.
-        unit, floor: as the chosen cut was chosen: single heads or KV groups; heads (groups) that stay in every layer.
+        unit: single heads or KV groups, as the chosen cut was chosen; None: groups if it took nothing but whole ones.
+        floor: heads (groups) that stay in every layer, as the chosen cut was chosen.
         max_tokens, batch_size, keep_in, resume: as for :func:`headlens.pruning.recovery.recover`.
         store: where finished random cuts are kept; None keeps nothing.
     """
 
     cuts: int = 0
     full_too: bool = False
-    unit: Unit = "head"
+    unit: Unit | None = None
     floor: int = 0
     max_tokens: int = 128
     batch_size: int = 8
     keep_in: Path | None = None
     resume: bool = True
     store: Store | None = None
+
+
+def unit_of(topology: Topology, off: HeadSet) -> Unit:
+    """``kv`` where ``off`` consists of whole groups of query heads that share a KV head, else ``head``."""
+    groups = [off_set(topology, [column], "kv") for column in columns_of(topology, "kv")]
+    touched = [group for group in groups if any(head in off for head in group)]
+    whole = all(len(group) > 1 and all(head in off for head in group) for group in touched)
+    return "kv" if touched and whole else "head"
 
 
 def random_cut(topology: Topology, off: HeadSet, seed: int, *, unit: Unit = "head", floor: int = 0) -> HeadSet:

@@ -18,7 +18,7 @@ from headlens.heads import HeadSet
 from headlens.pruning.chance import prediction
 from headlens.pruning.full_model import taken_out
 from headlens.pruning.outcomes import Outcome, Yardstick
-from headlens.pruning.random_cuts import Control, random_cut, trained_the_same_way
+from headlens.pruning.random_cuts import Control, random_cut, trained_the_same_way, unit_of
 from headlens.pruning.recovery import Recovered
 
 if TYPE_CHECKING:
@@ -212,12 +212,20 @@ def recovery_table(
             add(Row(FULL_TRAINED, None, heads_of_full, "none", one.after, one.best_step, one.steps, one.seconds))
     if control.cuts and full is not None and not len(off):
         notes.append("no head was taken out, so there are no random cuts to compare with")
+    elif control.cuts and full is not None and _shares(full):
+        notes.append("layers share their weights, so heads cannot be drawn for each of them: there are no random cuts")
     elif full is not None:
+        unit = control.unit or unit_of(full.topology, off)
         for seed in range(control.cuts):
             phase(f"random cut {seed + 1} of {control.cuts}")
-            drawn = random_cut(full.topology, off, seed, unit=control.unit, floor=control.floor)
+            drawn = random_cut(full.topology, off, seed, unit=unit, floor=control.floor)
             one = trained_the_same_way(recovered, data, full, drawn, control, on_progress)
             left, gone = len(full.topology.heads()) - len(drawn), full.topology.format(drawn)
             add(Row(RANDOM, seed, left, gone, one.before))
             add(Row(RANDOM_RECOVERED, seed, left, gone, one.after, one.best_step, one.steps, one.seconds))
     return RecoveryTable(tuple(rows), recovered.metric, tuple(notes))
+
+
+def _shares(lens: Lens) -> bool:
+    """Whether one attention module is called as several layers."""
+    return any(len({id(place.out_proj) for place in site.layers}) < len(site.layers) for site in lens.sites)

@@ -170,7 +170,7 @@ def kv_bytes_per_token(lens: Lens, *, prompt: int = 8) -> int | None:
     """Bytes that the cache of keys and values grows by for one token of one sequence; None without a cache.
 
     Measured on the cache itself, so that it holds for grouped heads, cut layers and latent attention alike. For
-    encoder-decoder models a token of the source.
+    encoder-decoder models a token of the source (the cross-attention's cache) and one that is written (the decoder's).
     """
     from headlens.heads import HeadSet
 
@@ -180,6 +180,9 @@ def kv_bytes_per_token(lens: Lens, *, prompt: int = 8) -> int | None:
     if not short.writes:
         return None
     long = Workload(lens, HeadSet(), Shape(1, 2 * prompt, 1))
+    for work in (short, long):
+        if "decoder_input_ids" in work.inputs:  # as much is written as is read
+            work.inputs["decoder_input_ids"] = work.inputs["decoder_input_ids"].repeat(1, work.shape.prompt)
     return (long.cached_bytes() - short.cached_bytes()) // prompt
 
 

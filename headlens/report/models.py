@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headlens.lens import Lens
 
 FULL, CUT, RECOVERED = "full", "cut", "cut + recovered"
+_NOT_TOLD = "does not say what it was cut from"
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def names_for(model: str, cut: str | None = None, recovered: str | None = None) 
             return model, None, None
         full = source_name(sidecar, Path(model).expanduser())
         if full is None:
-            raise ModelError(f"{model} does not say what it was cut from; give the full model first, then {model}")
+            raise ModelError(f"{model} {_NOT_TOLD}; give the full model first, then {model}")
         before = _before(model)
         if sidecar.get("kind") != "recovered":
             return full, model, None
@@ -131,6 +132,9 @@ def open_subjects(
         found.append(Subject(role, name, opener(name), _sidecar(name)))
     by_role = {one.role: one for one in found}
     full, cut, recovered = by_role[FULL], by_role.get(CUT), by_role.get(RECOVERED)
+    layers = [layer for site in full.lens.topology.sites for layer in site.layers]
+    if len(found) == 1 and any(len(layer.heads) < layer.original for layer in layers):
+        raise ModelError(f"{full.name} is a cut model that {_NOT_TOLD}; give the full model first, then {full.name}")
     off = HeadSet()
     for one in (cut, recovered):
         if one is None:

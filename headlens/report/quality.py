@@ -93,20 +93,20 @@ class Quality:
         found = {figure.role: figure for figure in self.of(self.main)}
         title = NAMES[self.main]
         if self.main == "drift":
-            parts = [f"{_number(f.value)} ± {f.sem:.2g} ({f.role})" for role, f in found.items() if role != FULL]
+            parts = [f"{with_error(f.value, f.sem)} ({f.role})" for role, f in found.items() if role != FULL]
             return (
                 f"{title} ({_drift_unit(self)}): {', '.join(parts)}." if parts else "Only the full model was measured."
             )
         full = found[FULL]
-        parts = [f"{title} on {self.examples} held-out examples: {_number(full.value)} ± {full.sem:.2g} (full)"]
+        many = f"{self.examples} held-out example{'' if self.examples == 1 else 's'}"
+        parts = [f"{title} on {many}: {with_error(full.value, full.sem)} (full)"]
         for role, figure in found.items():
             if role != FULL:
                 word = "" if figure.clear else ", which may be chance"
-                parts.append(
-                    f"{_number(figure.value)} ({role}), a change of {figure.delta:+.3g} "
-                    f"[{figure.low:+.3g}, {figure.high:+.3g}]{word}"
-                )
-        return "; ".join(parts) + "."
+                span = "" if math.isnan(figure.low) else f" [{figure.low:+.3g}, {figure.high:+.3g}]"
+                parts.append(f"{figure.value:.4g} ({role}), a change of {figure.delta:+.3g}{span}{word}")
+        alone = " One example gives no error bar." if self.examples == 1 else ""
+        return "; ".join(parts) + "." + alone
 
     def describe(self) -> list[dict[str, Any]]:
         """Every figure, JSON-ready but for NaN."""
@@ -162,5 +162,6 @@ def _drift_unit(found: Quality) -> str:
     return "1 - cosine" if found.main == "drift" else "KL, nats"
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}"
+def with_error(value: float, sem: float) -> str:
+    """A number with its standard error, where there is one."""
+    return f"{value:.4g}" if math.isnan(sem) else f"{value:.4g} ± {sem:.2g}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from headlens.report.figures import Dot, Dots, dots
 from headlens.report.head_map import head_maps
 from headlens.report.models import CUT, FULL, RECOVERED
-from headlens.report.quality import NAMES, UNITS
+from headlens.report.quality import NAMES, UNITS, with_error
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -101,7 +101,7 @@ def _quality_figure(found: Quality, metric: str) -> Dots:
             figure.value,
             figure.value_low,
             figure.value_high,
-            f"{figure.value:.4g} ± {figure.sem:.2g}",
+            with_error(figure.value, figure.sem),
             KINDS[figure.role],
         )
         for figure in found.of(metric)

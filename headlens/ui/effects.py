@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import streamlit as st
 
@@ -60,11 +60,25 @@ def metrics(chosen: Chosen, off: HeadSet) -> None:
     shown = phrases.figures(found, switched=len(off) > 0)
     for start in range(0, len(shown), 2):
         for column, figure in zip(st.columns(2), shown[start : start + 2], strict=False):
-            colour = "normal" if figure.up_is_good else "inverse"
-            column.metric(figure.title, figure.value, figure.delta, delta_color=colour, help=figure.help)
+            looks = change_looks(figure.delta, up_is_good=figure.up_is_good)
+            column.metric(figure.title, figure.value, figure.delta, help=figure.help, **looks)
             column.caption(figure.note)
     sentence = words.off_sentence(found, len(off), len(chosen.lens.topology.heads()))
     st.caption(f"{sentence} Live set: the start of the held-out half, at most 256 tokens; ± is one standard error.")
+
+
+class Looks(TypedDict):
+    """How a change beside a figure is drawn; see ``st.metric``."""
+
+    delta_color: Literal["normal", "inverse", "off"]
+    delta_arrow: Literal["auto", "off"]
+
+
+def change_looks(delta: str | None, *, up_is_good: bool) -> Looks:
+    """Green or red with an arrow, but grey and without one where the written change is zero (``+0.00``)."""
+    if delta is None or not any(digit in delta for digit in "123456789"):
+        return {"delta_color": "off", "delta_arrow": "off"}
+    return {"delta_color": "normal" if up_is_good else "inverse", "delta_arrow": "auto"}
 
 
 def means_for(chosen: Chosen) -> Mapping[LayerKey, Tensor] | None:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from headlens.errors import HeadlensError
 from headlens.families.measures import MEASURES
-from headlens.ui import background, families_tables, families_work, state, words
+from headlens.ui import background, families_tables, families_work, replicate, state, words
 from headlens.ui.families_work import SECTION
 from headlens.ui.sidebar import refresh, sidebar_with_lens
 
@@ -31,6 +31,8 @@ def show() -> None:
     st.caption(INTRO)
     try:
         _families()
+        if opened is not None:
+            replicate.section(opened.lens)
     except HeadlensError as error:
         st.error(words.plain(str(error)), icon=":material/error:")
     if opened is not None and opened.chosen is not None:
@@ -62,11 +64,11 @@ def _offer(missing: Sequence[str], running: bool) -> None:
     """The button that measures what is missing, with its cost."""
     if not missing or running:
         return
-    from headlens.cli.progress import clock
+    from headlens.estimates import short
 
     many = f"the {len(missing)} missing models" if len(missing) > 1 else f"the missing model, {missing[0]}"
     st.button(
-        words.plain(f"Run {many} (about {clock(max(1.0, families_work.seconds(missing)))})"),
+        words.plain(f"Run {many} (about {short(max(1.0, families_work.seconds(missing)))})"),
         key="families_start",
         type="primary",
         icon=":material/play_arrow:",

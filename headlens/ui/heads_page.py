@@ -231,7 +231,7 @@ def _effect(chosen: Chosen) -> None:
     if accuracy is not None:
         metrics.append(("Accuracy", f"{accuracy.value:.1%}", f"{accuracy.delta:+.1%}" if len(off) else None))
     for column, (label, value, delta) in zip(st.columns(len(metrics)), metrics, strict=True):
-        column.metric(label, value, delta, delta_color="normal" if label == "Accuracy" else "inverse")
+        column.metric(label, value, delta, **effects.change_looks(delta, up_is_good=label == "Accuracy"))
     st.caption(words.off_sentence(found, len(off), len(chosen.lens.topology.heads())))
 
 

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from headlens.claims.registry import REGISTRY
-from tests.app.conftest import Open
+from tests.app.conftest import Open, settle
 
 PAGE = "pages/claims.py"
 
@@ -56,13 +56,49 @@ def test_claims_are_offered_with_their_cost_checked_and_shown(
     assert "Not checked yet" not in said
     assert "not measurable here" in said  # no cross-attention in GPT-2
     assert "linearly independent in 9 of 9 layers" in said
-    assert "Of 3 claims 2 could be measured" in said
+    assert "no better than guessing" in said  # the model is untrained, so it beats no chance
+    assert "Of 3 claims 1 could be measured" in said
     downloads = {button.key for button in app.get("download_button")}  # type: ignore[attr-defined]
     assert {"claims_file_md", "claims_file_html", "claims_file_csv"} <= downloads
-    app.button(key="claim_try_beats-chance").click().run()
+    app.button(key="claim_try_independent-at-init").click().run()
     assert not app.exception
-    assert "Prune for real" in [title.value for title in app.title]
-    assert app.query_params["method"] == "gradient"
+    assert "Learn with few heads, or keep few of many?" in [title.value for title in app.title]
+    assert app.session_state["hl_lab_section"] == "At initialisation"
+
+
+def test_every_link_opens_its_page_in_its_state(
+    open_app: Open, models: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each state that a check of a claim hands over is one that its page knows."""
+    from headlens.claims.base import Finding, Try
+    from headlens.claims.run import Checked
+    from headlens.ui import claims_page
+
+    asked = {
+        "additive": Try("a", "pages/switchboard.py", {"off": "L0H1,L2", "method": "ablation"}),
+        "beats-chance": Try("b", "pages/prune.py", {"method": "gradient"}),
+        "smaller-and-faster": Try("c", "pages/prune.py", {"off": "L1H0-H2", "cut_which": "switches"}),
+        "zero-mean-agree": Try("d", "app.py", {"method": "ablation", "ablation": "mean"}),
+        "sharing-keeps": Try("e", "pages/lab.py", {"lab_section": "Sharing"}),
+        "roles-go-last": Try("f", "pages/attention.py"),
+    }
+    claims = {claim.name: claim for claim in REGISTRY}
+    found = [
+        Checked(claims[name], Finding("holds", 0.5, 0.4, 0.6, "", "So it is.", again=again), 0.1)
+        for name, again in asked.items()
+    ]
+    monkeypatch.setattr(claims_page, "found_so_far", lambda: found)
+    monkeypatch.setattr(claims_page.background, "is_shown", lambda *_: True)
+    for name, again in asked.items():
+        app = open_app(PAGE, model=models["gpt2"])
+        app.button(key=f"claim_try_{name}").click().run()
+        assert not app.exception, name
+        assert not app.error, name
+        for key, value in again.state.items():
+            assert app.session_state[f"hl_{key}"] == value, name
+            if key in ("off", "method", "ablation"):
+                assert app.query_params.get(key) in (value, [value]), name
+        settle(app)
 
 
 @pytest.mark.parametrize("family", ["t5", "encoder"])

@@ -17,15 +17,28 @@ from .conftest import Open, settle
 
 
 class Here(LocalEngine):
-    """Looks like a cluster and computes in this process."""
+    """Looks like a cluster and computes in this process; a unit that is done again is one unit."""
 
     def __init__(self) -> None:
-        self.done = 0
+        self.units: set[Any] = set()
+
+    @property
+    def done(self) -> int:
+        return len(self.units)
 
     def run(self, job: Any, units: Iterable[Any]) -> Iterator[Any]:
-        for found in super().run(job, units):
-            self.done += 1
-            yield found
+        measure = job.measure
+
+        def counted(unit: Any) -> Any:
+            found = measure(unit)
+            self.units.add(unit)
+            return found
+
+        job.measure = counted
+        try:
+            yield from super().run(job, units)
+        finally:
+            job.measure = measure
 
     def workers(self) -> list[WorkerState]:
         return [WorkerState(1, "one", "lost", 2), WorkerState(2, "two", "working", self.done)]

@@ -28,7 +28,7 @@ def read(app: AppTest, part: str) -> AppTest:
 def test_what_the_command_line_measured_is_on_the_page(open_app: Open, models: dict[str, str]) -> None:
     """As ``headlens claims MODEL`` does it, with its own defaults."""
     context = make_context(open_model(models["llama"]), store=Store())
-    (found,) = check_all(context, find_claims(["beats-chance"]))
+    (found,) = check_all(context, find_claims(["single-head-layers"]))
     app = read(open_app(PAGE, model=models["llama"]), "One minute")
     assert not app.exception
     assert f"On this model: {found.finding.verdict}, {number(found)}" in texts(app)

@@ -60,21 +60,20 @@ def cache_name(cls: type, part: type) -> str:
 class OutputBias(nn.Module):
     """What is left of an output projection with no head in front of it: its bias, or zero.
 
-    Takes ``[..., 0]`` and gives ``[..., out_features]``.
+    Takes ``[..., 0]`` and gives ``[..., out_features]``. Its ``weight`` has no input features, ``[out_features, 0]``,
+    and is saved all the same: a class that expects the whole matrix stumbles over it, where it would draw a missing one
+    at random.
     """
 
     in_features = 0
+    weight: Tensor
 
     def __init__(self, projection: nn.Module) -> None:
         super().__init__()
         wide = in_out(projection)
         self.out_features = int(wide.shape[1])
         self.bias = getattr(projection, "bias", None)
-
-    @property
-    def weight(self) -> Tensor:
-        """A matrix with no input features, ``[out_features, 0]``, as a linear layer would hold it."""
-        return torch.empty(self.out_features, 0) if self.bias is None else self.bias.new_empty(self.out_features, 0)
+        self.register_buffer("weight", wide.detach().new_empty(self.out_features, 0))
 
     def forward(self, z: Tensor) -> Tensor:
         """The bias at every position."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,17 +12,20 @@ from headlens.agreement import Agreement, Correlation, compare
 from headlens.claims.base import Finding, NotMeasurable, against
 from headlens.claims.initial import independent_at_init
 from headlens.claims.rankings import alike, methods_agree, replicates, zero_mean_agree
+from headlens.claims.recovering import share_interval
 from headlens.claims.removable import beats_chance, reach, share_removable, single_head_layers
 from headlens.claims.skills import Candidate, hidden_skill
 from headlens.claims.special import cross_most_sensitive, roles_go_last
 from headlens.claims.together import DRAWN, LEAST, MOST, additive
 from headlens.evaluate import Measured
-from headlens.heads import Head
+from headlens.heads import Head, LayerShape, SiteShape, Topology
 from headlens.lab.similarity import similarity
 from headlens.metrics import ratio
 from headlens.probes import SKILLS
 from headlens.probes.result import ProbeResult, SkillResult
 from headlens.pruning.all_but_one import AllButOne, OneHeadLayer
+from headlens.pruning.order import count_for
+from headlens.pruning.plan import Steps
 from headlens.redundancy import Redundancy, joint_against_sum
 from headlens.replication import replication
 from headlens.scores import HeadScores
@@ -60,6 +64,18 @@ def test_share_removable(values: list[float], verdict: str, share: float) -> Non
     assert found.again is not None
     assert found.again.page == "pages/switchboard.py"
     assert len(made_up.TOPOLOGY.parse(found.again.state["off"])) == 20 * share
+
+
+def test_thirty_percent_are_counted_to_the_nearest_head() -> None:
+    """GPT-2 has 144 heads: the step at 30 % switches 43 off, which is 29.9 %."""
+    topology = Topology((SiteShape("self", (LayerShape(tuple(range(12)), 12, tuple(range(12)), 4, 12, True),) * 12),))
+    for last, verdict in ((3, "holds"), (2, "fails")):
+        values = [2.0 + 0.01 * step if step <= last else 3.0 for step in range(11)]
+        small = made_up.curve({"ranked": values})
+        points = tuple(replace(point, fraction=count_for(point.fraction, 144) / 144) for point in small.points)
+        found = share_removable(replace(small, points=points, steps=Steps(topology)), 0.1, "nats")
+        assert found.verdict == verdict
+        assert found.value == count_for(last / 10, 144) / 144
 
 
 def test_a_large_error_leaves_the_share_undecided() -> None:
@@ -195,6 +211,32 @@ def test_roles_go_last() -> None:
     assert "5 induction" in late.sentence
     with pytest.raises(NotMeasurable, match="1 of 20"):
         roles_go_last(when, {heads[0]: "induction"})
+
+
+def test_a_few_heads_with_a_role_are_not_called_special_by_chance() -> None:
+    heads = [Head("self", layer, head) for layer in range(2) for head in range(16)]
+    when = {head: (i + 1) / 32 for i, head in enumerate(heads)}
+    rng = np.random.default_rng(0)
+    drawn = [rng.choice(32, 2, replace=False) for _ in range(300)]
+    verdicts = [roles_go_last(when, {heads[i]: "induction" for i in two}).verdict for two in drawn]
+    assert verdicts.count("holds") + verdicts.count("fails") < 0.1 * len(drawn)  # 5 % on average
+    assert roles_go_last(when, {heads[31]: "induction", heads[30]: "induction"}).verdict == "holds"
+
+
+def test_the_share_that_comes_back_has_the_interval_of_a_ratio() -> None:
+    """Its ends are where the part less so many times the whole is just told from zero: that is what Fieller solves."""
+    rng = np.random.default_rng(3)
+    whole = 0.4 + 0.3 * rng.normal(size=40)
+    part = 0.7 * whole + 0.05 * rng.normal(size=40)
+    own, all_of = measured(part.tolist()), measured(whole.tolist())
+    ends = share_interval(own, all_of)
+    for end in ends:
+        value, error = ratio(part - end * whole, np.ones(40))
+        assert abs(float(value)) == pytest.approx(1.96 * float(error), rel=1e-6)
+    assert ends[0] < own.delta / all_of.delta < ends[1]
+    assert ends[1] - ends[0] < 2 * 1.96 * own.delta_sem / all_of.delta / 3  # the errors of both go together
+    assert np.isnan(share_interval(own, measured(rng.normal(size=40).tolist()))).all()
+    assert share_interval(all_of, all_of) == pytest.approx((1.0, 1.0))
 
 
 def test_cross_most_sensitive() -> None:

@@ -187,3 +187,17 @@ def test_interrupted_and_resumed(cli: Cli, gpt2: Path, texts: Path, cache: Path)
     assert again.code == 0
     assert 3 <= again.json["cached"] <= kept
     assert len(whole_entries(cache)) > kept
+
+
+def test_a_budget_of_a_figure_that_is_not_there_is_told_before_the_work(
+    cli: Cli, gpt2: Path, bert: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("nothing may be computed")
+
+    monkeypatch.setattr("headlens.cli.curve_work.CurveWork.curve", work)
+    for model, budget in ((gpt2, "bleu-1"), (bert, "loss+1%"), (bert, "perplexity+2"), (bert, "kl+0.1")):
+        figure = budget.rstrip("+-.0123456789%")
+        found = cli("curve", model, "--method", "magnitude", "--data", texts, "--budget", budget)
+        assert found.code == 2
+        assert found.lines[-1].startswith(f"error: there is no {figure} for ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,12 @@ def test_bleu(cli: Cli, t5: Path, tmp_path: Path) -> None:
     assert "BLEU" in cli(*command).out
     nothing = cli("evaluate", t5, "--data", path, "--metric", "bleu", "--json").json
     assert nothing["value"] == nothing["baseline"] == pytest.approx(before, abs=1e-6)
+
+
+def test_a_folder_of_transformers_4_with_pruned_heads_is_warned_about(cli: Cli, gpt2: Path, tmp_path: Path) -> None:
+    shutil.copytree(gpt2, tmp_path / "v4")
+    config = tmp_path / "v4" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "pruned_heads": {"0": [1]}}), encoding="utf-8")
+    found = cli("evaluate", tmp_path / "v4", "--limit", "2", "--json")
+    assert (found.code, found.json["off"]) == (0, "none")
+    assert found.lines[0].startswith("warning: config.json lists pruned_heads, which transformers 5 ignores")

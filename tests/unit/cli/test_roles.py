@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 
 from .conftest import Cli, tokenizer
@@ -48,8 +49,55 @@ def test_mistakes_take_one_line(cli: Cli, gpt2: Path, tmp_path: Path) -> None:
         ("roles", gpt2, "--out", tmp_path / "r.npz"),
         ("roles", gpt2, "--out", tmp_path / "no" / "r.csv"),
         ("roles", "nosuch", "--out", tmp_path / "r.csv"),
+        ("roles", gpt2, "--out", tmp_path / "r.csv", "--method", "gradent"),
     ):
         found = cli(*arguments)
         assert found.code == 2
         assert found.err.startswith("error: ")
         assert found.err.count("\n") == 1
+
+
+def test_when_the_heads_of_a_role_go(cli: Cli, gpt2: Path, tmp_path: Path) -> None:
+    """In the order of the weights' norms, which transformers' own weights give."""
+    from scipy.stats import mannwhitneyu
+    from transformers import AutoModelForCausalLM
+
+    out, texts = tmp_path / "r.csv", tmp_path / "texts.txt"
+    texts.write_text("\n".join(TEXTS))
+    found = cli("roles", gpt2, "--data", texts, "--out", out, "--method", "magnitude", "--json").json
+    frame = pd.read_csv(out)
+    thresholds = {row["role"]: row["threshold"] for row in found["roles"]}
+    model = AutoModelForCausalLM.from_pretrained(gpt2)
+    norms = {
+        f"L{layer}H{head}": float(block.attn.c_proj.weight[part].norm())
+        for layer, block in enumerate(model.transformer.h)
+        for head, part in enumerate(torch.arange(block.attn.c_proj.weight.shape[0]).chunk(4))
+    }
+    place = {label: number + 1 for number, label in enumerate(sorted(norms, key=norms.__getitem__))}
+    assert found["fates"]["method"] == "magnitude"
+    assert found["fates"]["roles"]
+    ranks = [one["rank"] for one in found["fates"]["roles"]]
+    assert ranks == sorted(ranks, reverse=True)
+    for one in found["fates"]["roles"]:
+        mine = frame[frame["role"] == one["role"]]
+        passing = mine[mine["score"] >= thresholds[one["role"]]]
+        heads = {f"L{layer}H{head}" for layer, head in zip(passing["layer"], passing["head"], strict=True)}
+        assert set(one["heads"]) == heads
+        assert one["scores"] == pytest.approx([norms[label] for label in one["heads"]], rel=1e-5)
+        assert one["last_goes_at"] == pytest.approx(max(place[label] for label in heads) / 20)
+        own, others = [place[h] for h in heads], [place[h] for h in place if h not in heads]
+        if others:
+            statistic = float(mannwhitneyu(own, others).statistic)  # type: ignore[attr-defined]
+            assert one["rank"] == pytest.approx(statistic / (len(own) * len(others)))
+    shown = cli("roles", gpt2, "--data", texts, "--out", out, "--method", "magnitude")
+    assert found["fates"]["sentence"] in " ".join(shown.out.split())
+    assert "Holm-corrected over the roles" in " ".join(shown.out.split())
+
+
+def test_without_a_signal_no_role_goes_first(cli: Cli, gpt2: Path, tmp_path: Path) -> None:
+    out, texts = tmp_path / "r.csv", tmp_path / "texts.txt"
+    texts.write_text("\n".join(TEXTS))
+    found = cli("roles", gpt2, "--data", texts, "--out", out, "--method", "gradient", "--json").json
+    assert found["fates"]["roles"] == []
+    assert found["fates"]["sentence"].startswith("No order in which heads would go: ")
+    assert cli("roles", gpt2, "--data", texts, "--out", out, "--json").json["fates"] is None

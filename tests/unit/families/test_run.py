@@ -10,7 +10,7 @@ import pytest
 
 from headlens.errors import Cancelled
 from headlens.families.identity import identity
-from headlens.families.run import Options, Watch, kept_row, kept_rows, measure_all
+from headlens.families.run import Options, Watch, _Steps, kept_row, kept_rows, measure_all
 from headlens.heads import HeadSet
 from headlens.lens import open_model
 from headlens.store import Store
@@ -110,3 +110,18 @@ def test_a_cancelled_run_goes_on_from_its_finished_figures(folder: str, tmp_path
     measure_all([folder], OPTIONS, store=store, watch=Watch(on_phase=seen.append))
     assert not any("heads that can go, the curve" in title for title in seen)  # from the store
     assert any("methods alike, scores" in title for title in seen)
+
+
+def test_within_a_figure_the_clock_moves_the_whole() -> None:
+    """So the time left does not grow while a long figure, whose phases nobody has counted, is at work."""
+    at: list[int] = []
+    times = iter([0.0, 10.0, 30.0, 500.0, 80.0, 80.0, 120.0])
+    steps = _Steps(Watch(lambda done, _: at.append(done)), 100.0, clock=lambda: next(times))
+    steps.begin(40.0)
+    for _ in range(3):
+        steps.tick(0, 1)
+    assert at == [100, 300, 380]  # never more than 95 % of what was guessed
+    steps.end()
+    steps.begin(60.0)
+    steps.tick(0, 1)  # the first figure took twice its guess
+    assert at[3:] == [400, 600]

@@ -113,6 +113,12 @@ def test_questions_about_any_model_name_only_what_a_model_has(bank: Bank) -> Non
             question.ask.format_map(dict(facts))
 
 
+def test_questions_about_the_cache_say_what_is_cached(bank: Bank) -> None:
+    for question in bank.questions.values():
+        if isinstance(question, Number) and question.quantity.startswith(("kv-", "tokens-like")):
+            assert "{cache}" in question.ask, question.id
+
+
 def test_every_quantity_is_used_by_a_question_or_the_page(bank: Bank) -> None:
     used = {question.quantity for question in bank.questions.values() if isinstance(question, Number)}
     assert set(QUANTITIES) - used == set()
@@ -141,6 +147,10 @@ BROKEN = [
     ("cache.yaml", "quantity: kv-bytes-per-token", "quantity: kv-luck", "no quantity kv-luck"),
     ("cache.yaml", "options: {groups: 1}", "options: {grupos: 1}", "no option grupos"),
     ("cache.yaml", "kind: number", "kind: riddle", "riddle"),
+    ("cache.yaml", "options: {groups: 1}", "options: {groups: 0}", "cache.yaml: kv-group: an option is not above 0"),
+    ("cache.yaml", "{model} has {cache}.", "{model} has {cash}.", "cache.yaml: kv-bytes: its ask names {cash}"),
+    ("cache.yaml", "{model} has {cache}.", "{model has.", "cache.yaml: kv-bytes: its ask names"),
+    ("redundancy.yaml", "right: true", "right: false", r"redundancy.yaml: question 1 \(main-question\), choice: Value"),
     ("main.yaml", "question: main-question", "question: other", "main question other does not exist"),
     ("main.yaml", "memory_title:", "memory_titel:", "memory_tit"),
 ]
@@ -164,6 +174,16 @@ def test_files_that_are_no_yaml_or_missing_are_one_line(copy: Path) -> None:
     (copy / "main.yaml").unlink()
     with pytest.raises(DataError, match="cannot be read"):
         load_bank(copy)
+
+
+def test_what_is_no_text_is_one_line(copy: Path) -> None:
+    (copy / "more.yaml").write_bytes(b"questions:\n  - {id: \xff}\n")
+    with pytest.raises(DataError, match=r"more\.yaml: is not UTF-8 text"):
+        load_bank(copy)
+    (copy / "more.yaml").write_text("- just\n- a list\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"more\.yaml: the whole file: ") as caught:
+        load_bank(copy)
+    assert "\n" not in str(caught.value)
 
 
 def test_yaml_makes_no_objects(copy: Path) -> None:

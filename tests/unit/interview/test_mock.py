@@ -66,6 +66,15 @@ def test_the_clock() -> None:
     assert open_run([], START) is None
 
 
+def test_a_clock_that_was_set_back_hides_no_new_interview() -> None:
+    later = MockStart(questions=("sp-mask",), seconds=1200, at=START + timedelta(hours=5))
+    left_open = MockStart(questions=("sp-mask",), seconds=1200, at=START + timedelta(hours=6))
+    new = MockStart(questions=("sp-mask",), seconds=1200, at=START)
+    events: list[Event] = [new, later, MockEnd(run=later.id, at=later.at), left_open]
+    assert open_run(events, START + timedelta(minutes=1)) == new
+    assert open_run(events[1:], START) is None
+
+
 def test_questions_come_in_order() -> None:
     events: list[Event] = [RUN]
     assert next_question(RUN, events, BANK) == "sp-mask"

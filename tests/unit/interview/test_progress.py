@@ -130,7 +130,16 @@ def test_bad_lines_are_counted_and_left_out(log: DiskLog, line: bytes) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"score": 2}, {"score": float("nan")}, {"question": "Not An Id"}, {"seconds": -1}, {"where": "bed"}, {"id": "x"}],
+    [
+        {"score": 2},
+        {"score": float("nan")},
+        {"question": "Not An Id"},
+        {"seconds": -1},
+        {"where": "bed"},
+        {"id": "x"},
+        {"at": "9999-12-31T23:59:59Z"},
+        {"at": "0001-01-01T00:00:00Z"},
+    ],
 )
 def test_values_out_of_range_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"validation error"):
@@ -214,6 +223,17 @@ def test_a_place_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "progress.jsonl").mkdir()
     with pytest.raises(StoreError, match="cannot be read"):
         DiskLog(tmp_path / "progress.jsonl").events()
+
+
+def test_a_huge_file_is_not_read_but_answers_are_still_kept(log: DiskLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.add(answer())
+    monkeypatch.setattr("headlens.interview.progress.MAX_FILE", log.path.stat().st_size)
+    assert len(log.events()) == 1
+    log.add(answer())
+    with pytest.raises(StoreError, match="too large for progress"):
+        log.events()
+    monkeypatch.undo()
+    assert len(log.events()) == 2
 
 
 def test_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

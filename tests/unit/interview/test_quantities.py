@@ -84,6 +84,17 @@ def test_parameters_of_a_head_are_those_that_its_output_depends_on(name: str) ->
     assert first.o == weights.numel() // place.heads  # type: ignore[union-attr, operator]
 
 
+@pytest.mark.parametrize("name", ["gpt2", "llama", "opt", "t5", "deepseek_v3"])
+def test_parameters_of_a_head_are_those_that_a_cut_takes_away(name: str) -> None:
+    from headlens.pruning.cut import cut
+
+    task = "seq2seq" if name == "t5" else "causal-lm"
+    lens = open_lens(tiny(name)[0], task)
+    made = cut(lens, lens.topology.parse("dec.L0H1" if name == "t5" else "L0H1"))
+    gone = live("head-parameters", shape_of(lens))
+    assert made.parameters_before - made.parameters_after == gone.value, gone.sum
+
+
 @pytest.mark.parametrize(("name", "part"), [("gpt2", ".attn."), ("llama", ".self_attn."), ("bert", ".attention.")])
 def test_attentions_share_is_counted_by_name_too(name: str, part: str) -> None:
     found, model = shape(name, "masked-lm" if name == "bert" else "causal-lm")
@@ -103,6 +114,8 @@ def test_shared_weights_count_once() -> None:
 def test_a_latent_cache_does_not_depend_on_heads() -> None:
     found, _ = shape("deepseek_v3")
     assert found.latent
+    assert "3 layers that cache, one latent of 14 numbers a layer for all heads" in found.facts()["cache"]
+    assert "from a latent of 10" in found.facts()["head"]
     assert live("kv-bytes-per-token", found).value == 2 * 3 * (10 + 4)
     assert live("kv-saved-by-query-head", found).value == 0
     for name in ("kv-bytes-if-every-head", "kv-saved-by-groups", "queries-per-kv", "group-parameters"):
@@ -144,6 +157,21 @@ def test_models_with_heads_cut_out(name: str, off: str) -> None:
     assert live("attention-share", found).value < live("attention-share", shape_of(lens)).value
     for name in QUANTITIES:
         assert live_or_reference(name, found).value >= 0
+
+
+def test_what_a_question_says_of_the_model_is_enough_to_answer_it() -> None:
+    alone, shared = GPT2_SMALL.facts(), LLAMA_70B.facts()
+    assert alone["cache"] == "12 layers that cache, 12 key/value heads of width 64 in each"
+    assert shared["cache"] == "80 layers that cache, 8 key/value heads of width 128 in each"
+    assert shared["head"] == "64 query and 8 key/value heads of width 128"
+    assert shared["attention"] == "5120 query and 640 key/value heads of width 128 in 80 layers"
+    assert sum(layer.all for layer in LLAMA_70B.layers) == 2 * (5120 + 640) * 128 * 8192
+    lens = open_lens(tiny("llama")[0], "causal-lm")
+    from headlens.lens import Lens
+    from headlens.pruning.cut import cut
+
+    uneven = shape_of(Lens(cut(lens, lens.topology.parse("L0,L1G0")).loaded))
+    assert uneven.facts()["cache"] == "2 layers that cache, 3 key/value heads of width 8 in all"
 
 
 def test_what_one_head_saves_depends_on_sharing() -> None:

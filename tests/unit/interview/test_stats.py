@@ -39,6 +39,11 @@ def test_days_are_those_of_the_clock_on_the_wall() -> None:
     assert streak(late, NOON, east).today == 1
 
 
+def test_days_that_a_wrong_clock_put_into_the_future_break_no_streak() -> None:
+    found = streak([answer(-1), answer(0), answer(1), answer(400)], NOON, UTC)
+    assert (found.days, found.best_days, found.today) == (2, 2, 1)
+
+
 def test_right_in_a_row_ends_at_a_wrong_or_a_guess() -> None:
     events: list[Event] = [answer(-0.5, False), answer(-0.4), answer(-0.3), answer(-0.2)]
     assert streak(events, NOON, UTC).right == 3

@@ -63,7 +63,7 @@ def test_floor_keeps_the_best_of_every_layer(floor: int, seed: int) -> None:
     assert values == sorted(values)
     most = len(columns)
     assert len(lowest(found, most, floor)) == most
-    with pytest.raises(HeadlensError, match=f"0 to {most}"):
+    with pytest.raises(HeadlensError, match=f"leaves {most} to choose from"):
         lowest(found, most + 1, floor)
 
 

@@ -16,13 +16,15 @@ from headlens.heads import HeadSet, LayerShape, SiteShape, Topology
 from headlens.lens import Lens
 from headlens.metrics import METRICS
 from headlens.pruning import random_cuts
+from headlens.pruning import recovery_table as recovery_tables
 from headlens.pruning.cut import cut
 from headlens.pruning.outcomes import Outcome
-from headlens.pruning.random_cuts import Control, random_cut
+from headlens.pruning.random_cuts import Control, random_cut, unit_of
 from headlens.pruning.recovery import recover
 from headlens.pruning.recovery_spec import RecoverySpec
 from headlens.pruning.recovery_table import RANDOM_RECOVERED, RECOVERED, RecoveryTable, Row, recovery_table
 from headlens.store import Store
+from tests.unit.models.opened import opened
 from tests.unit.pruning.recovery_toys import OFF, data_of, open_lens
 
 SPEC = RecoverySpec(steps=10, learning_rate=2e-3, every=5)
@@ -55,6 +57,10 @@ def test_random_cuts_keep_the_unit_and_the_floor_of_the_choice() -> None:
     floored = [random_cut(topology(), topology().parse("L0H0-H1,L1H0-H1,L2H0"), seed, floor=2) for seed in range(10)]
     assert all(len(labels) <= 2 for one in floored for labels in one.by_layer().values())
     assert all(len(one) == 5 for one in floored)
+    # Heads that were named by hand: whole groups are compared with whole groups, which save their keys and values too.
+    assert unit_of(grouped, off) == "kv"
+    assert unit_of(grouped, grouped.parse("L0G0,L1H0")) == "head"
+    assert unit_of(topology(), topology().parse("L0,L1H1")) == "head"
     # Where the chosen cut itself broke the floor or a group, the random ones need not keep it.
     assert len(random_cut(topology(), topology().parse("L0,L1,L2H0"), 0, floor=2)) == 9
     assert len(random_cut(grouped, grouped.parse("L0H0,L1H0,L2H1"), 0, unit="kv")) == 3
@@ -170,6 +176,20 @@ def test_a_control_needs_the_full_model(toy_cut: Path, toy_text: Path, tmp_path:
         with pytest.raises(HeadlensError, match="--teacher"):
             recovery_table(found, data, None, control)
     assert [row.name for row in recovery_table(found, data, None).rows] == ["cut", "cut + recovered"]
+
+
+def test_shared_layers_have_no_random_cuts_and_the_work_is_not_lost(
+    toy_full: Path, toy_cut: Path, toy_text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert recovery_tables._shares(opened("albert").lens)
+    assert not recovery_tables._shares(opened("bert").lens)
+    lens, full = open_lens(toy_cut), open_lens(toy_full)
+    data = data_of(lens, toy_text)
+    found = recover(lens, data, SPEC, full=full, keep_in=tmp_path)
+    monkeypatch.setattr(recovery_tables, "_shares", lambda _: True)
+    table = recovery_table(found, data, full, Control(1))
+    assert [row.name for row in table.rows] == ["full", "cut", "cut + recovered"]
+    assert "layers share their weights" in table.notes[0]
 
 
 def test_the_full_model_may_be_trained_the_same_way(

@@ -108,6 +108,33 @@ for name in {list(wanted)!r}:
         assert torch.equal(load_file(tmp_path / f"{name}.logits")["logits"], logits)
 
 
+@pytest.mark.parametrize("name", [name for name in TASKS if name != "clip"])
+def test_transformers_alone_refuses_a_folder_that_it_would_misread(name: str, tmp_path: Path) -> None:
+    """Matrices of a layer without heads that are not in the files would be drawn at random, with no error."""
+    case = opened(name)
+    site = case.lens.topology.sites[-1].name
+    prefix = "" if len(case.lens.topology.sites) == 1 else f"{site}."
+    _, result, written = save(name, tmp_path / "cut", f"{prefix}L0,{prefix}L1")
+    assert written.loads_with is None
+    automatic: Any = getattr(transformers, AUTO[TASKS[name]])
+    with pytest.raises(RuntimeError, match="size"):
+        automatic.from_pretrained(written.folder)
+    assert result.parameters_after == sum(p.numel() for p in result.model.parameters())
+    stored = load_file(written.folder / folders.WEIGHTS)
+    assert sum(not tensor.numel() for tensor in stored.values()) == 2  # one for each layer, with nothing in it
+
+
+def test_older_folders_without_the_empty_matrices_still_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, result, written = save("gpt2", tmp_path / "cut", "L0,L1H2")
+    weights = written.folder / folders.WEIGHTS
+    save_file({k: t for k, t in load_file(weights).items() if t.numel()}, weights, {"format": "pt"})
+    facts = json.loads((written.folder / folders.SIDECAR).read_text())
+    facts["files"][folders.WEIGHTS] = folders.file_hash(weights)
+    (written.folder / folders.SIDECAR).write_text(json.dumps(facts))
+    with torch.no_grad():
+        assert_same(outputs(read(written.folder, monkeypatch), case.inputs), outputs(result.model, case.inputs))
+
+
 @pytest.mark.parametrize(
     ("name", "heads", "cls"),
     [
@@ -233,10 +260,19 @@ def test_altered_and_missing_files_are_told(name: str, tmp_path: Path, monkeypat
         read(written.folder, monkeypatch)
     assert "\n" not in str(caught.value)
     file.unlink()
-    with pytest.raises(ModelError, match=rf"{name}"):
+    with pytest.raises(ModelError, match=rf"lacks {name}, which was written there; copy the whole folder again"):
         read(written.folder, monkeypatch)
     file.write_bytes(before)
     read(written.folder, monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["source", "choice", "files", "recovery"])
+def test_a_provenance_that_was_altered_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, written = save("llama", tmp_path / "cut")
+    path = written.folder / "headlens.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: [3]}))
+    with pytest.raises(ModelError, match=f"headlens.json is broken .{name} is no JSON object"):
+        read(written.folder, monkeypatch)
 
 
 def test_a_tokenizer_that_is_missing_is_told(tmp_path: Path) -> None:
@@ -416,7 +452,13 @@ def test_a_v4_folder_with_pruned_heads_is_still_told(tmp_path: Path, monkeypatch
     raw = json.loads(config.read_text(encoding="utf-8"))
     config.write_text(json.dumps({**raw, "pruned_heads": {"0": [1]}}), encoding="utf-8")
     monkeypatch.setattr("headlens.models.loading._open_readers", lambda *_: (None, None))
-    assert any("pruned_heads" in note for note in load(str(tmp_path / "v4")).notes)
+    found = load(str(tmp_path / "v4"))
+    assert any("pruned_heads" in note for note in found.notes)
+    lens = Lens(found)
+    for result in (cut(lens, lens.topology.parse("L0H0")), mask(lens, lens.topology.parse("L0H0"))):
+        # Transformers 4 would take it for what was cut here.
+        assert not getattr(result.model.config, "pruned_heads", None)
+    assert lens.model.config.pruned_heads
 
 
 def test_the_note_of_a_cut_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

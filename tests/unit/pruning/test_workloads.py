@@ -9,6 +9,8 @@ import torch
 
 from headlens.errors import HeadlensError
 from headlens.heads import HeadSet
+from headlens.lens import Lens
+from headlens.pruning.cut import cut
 from headlens.pruning.workloads import Shape, Workload, kv_bytes_per_token
 from tests.unit.helpers import D_HEAD, HEADS, LAYERS, lens_for
 
@@ -84,9 +86,17 @@ def test_masked_heads_are_off_while_it_runs(kind: str, monkeypatch: pytest.Monke
 
 
 def test_bytes_of_the_cache() -> None:
-    for kind, heads in (("gpt2", HEADS), ("llama", 2), ("t5", HEADS)):
+    for kind, heads in (("gpt2", HEADS), ("llama", 2)):
         lens, _ = lens_for(kind)
         assert kv_bytes_per_token(lens, prompt=4) == 2 * LAYERS * heads * D_HEAD * 8
+    # One token of the source in the cross-attention's cache, and one that is written in the decoder's: a cut of either
+    # is seen, and one of the encoder, which keeps nothing, is none.
+    lens, _ = lens_for("t5")
+    whole, head = 2 * 2 * LAYERS * HEADS * D_HEAD * 8, 2 * D_HEAD * 8
+    assert kv_bytes_per_token(lens, prompt=4) == whole
+    for label, saved in (("enc.L0H0", 0), ("dec.L0H0", head), ("cross.L0H0", head)):
+        smaller = Lens(cut(lens, lens.topology.parse(label)).loaded)
+        assert kv_bytes_per_token(smaller, prompt=4) == whole - saved
     lens, _ = lens_for("gpt2", dtype=torch.float32)
     assert kv_bytes_per_token(lens, prompt=4) == 2 * LAYERS * HEADS * D_HEAD * 4
     lens, _ = lens_for("bert-mlm")

@@ -62,3 +62,12 @@ def test_the_sentence_has_the_numbers(subjects: Subjects, text: Path) -> None:
         assert f"{found.figures['loss', one.role].value:.4g}" in said
     assert f"{found.figures['loss', 'cut'].delta:+.3g}" in said
     assert "60 held-out examples" in said
+
+
+def test_one_example_gives_no_error_bar(subjects: Subjects, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("a b a b c\n", encoding="utf-8")
+    data = encode(subjects.full.lens, load_data(str(tmp_path / "one.txt"), task="causal-lm"))
+    said = quality(subjects, data).sentence()
+    assert "nan" not in said
+    assert "1 held-out example:" in said
+    assert said.endswith("which may be chance. One example gives no error bar.")

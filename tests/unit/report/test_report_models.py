@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headlens.errors import HeadlensError, ModelError
+from headlens.heads import HeadSet
 from headlens.lens import Lens
 from headlens.models.loading import load
 from headlens.pruning.names import found_from
@@ -41,6 +42,15 @@ def test_a_folder_that_lost_its_origin_is_told(cut: Path, recovered: Path, tmp_p
         (copy / "headlens.json").write_text(json.dumps(facts))
         with pytest.raises(ModelError, match="give the full model"):
             names_for(str(copy))
+
+
+def test_a_cut_that_transformers_alone_saved_again_is_no_full_model(cut: Path, tmp_path: Path) -> None:
+    """Its config still names the heads, and nothing what it was cut from: a report would say that none went."""
+    shutil.copytree(cut, tmp_path / "copy")
+    (tmp_path / "copy" / "headlens.json").unlink()
+    with pytest.raises(ModelError, match="does not say what it was cut from; give the full model first"):
+        open_subjects(names_for(str(tmp_path / "copy")), opener)
+    assert open_subjects((str(cut), None, str(cut)), opener).off == HeadSet()  # a second cut is told from the first
 
 
 def test_what_went_is_counted_from_the_full_model(subjects: Subjects) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 from headlens.evaluate import Evaluation, Measured
 from headlens.generation import Continuation, Continuations, Step
 from headlens.tokens import TokenLabel
 from headlens.ui import phrases
+from headlens.ui.effects import change_looks
 
 NAN = float("nan")
 
@@ -97,3 +99,15 @@ def test_roles_in_words() -> None:
     assert "none of these roles" in phrases.role_sentence("L0H1", None, "", 0, 0, "")
     sentence = phrases.role_sentence("L0H1", "induction", "Induction", 0.83, 0.5, "mean of A")
     assert sentence == "L0H1 is called “induction”: its score is 0.83 (from 0.5 on; mean of A)."
+
+
+@pytest.mark.parametrize(
+    ("delta", "up_is_good", "colour"),
+    [("+0.00", False, "off"), ("-0.0%", True, "off"), (None, True, "off"), ("+0.0100", False, "inverse")]
+    + [("-1.0%", True, "normal")],
+)
+def test_a_change_that_is_written_as_zero_is_neither_good_nor_bad(
+    delta: str | None, up_is_good: bool, colour: str
+) -> None:
+    looks = change_looks(delta, up_is_good=up_is_good)
+    assert looks == {"delta_color": colour, "delta_arrow": "off" if colour == "off" else "auto"}
