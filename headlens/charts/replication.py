@@ -69,7 +69,7 @@ def _squares(
         go.Heatmap(
             x=list(across),
             y=list(down),
-            z=values,
+            z=[[float(value) if np.isfinite(value) else None for value in row] for row in values],
             text=written if len(across) <= LEGIBLE else None,
             texttemplate="%{text}" if len(across) <= LEGIBLE else None,
             customdata=words,

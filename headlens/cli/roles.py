@@ -153,7 +153,11 @@ def _fates(found: RoleScores, scores: HeadScores) -> dict[str, Any]:
     from headlens.roles.standing import role_scores, summary
 
     if scores.no_signal:
-        return {"method": scores.method, "sentence": f"No order in which heads would go: {scores.no_signal}.", "roles": []}
+        return {
+            "method": scores.method,
+            "sentence": f"No order in which heads would go: {scores.no_signal}.",
+            "roles": [],
+        }
     standing = fates(found, by_score(scores))
     rows = []
     for fate in standing.fates:

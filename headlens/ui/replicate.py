@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,7 +85,7 @@ def key_of(lens: Lens, kind: str) -> Hashable:
     return SECTION, kind, lens.fingerprint
 
 
-def _work(lens: Lens, kind: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a job's work
+def _work(lens: Lens, kind: str) -> Callable[[Job], Found]:
     def work(job: Job) -> Found:
         from headlens.claims.examples import tokens_for
         from headlens.importance import method_for

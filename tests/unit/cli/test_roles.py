@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,7 +68,7 @@ def test_when_the_heads_of_a_role_go(cli: Cli, gpt2: Path, tmp_path: Path) -> No
     found = cli("roles", gpt2, "--data", texts, "--out", out, "--method", "magnitude", "--json").json
     frame = pd.read_csv(out)
     thresholds = {row["role"]: row["threshold"] for row in found["roles"]}
-    model = AutoModelForCausalLM.from_pretrained(gpt2)
+    model: Any = AutoModelForCausalLM.from_pretrained(gpt2).requires_grad_(False)
     norms = {
         f"L{layer}H{head}": float(block.attn.c_proj.weight[part].norm())
         for layer, block in enumerate(model.transformer.h)

@@ -103,8 +103,13 @@ def test_roles_in_words() -> None:
 
 @pytest.mark.parametrize(
     ("delta", "up_is_good", "colour"),
-    [("+0.00", False, "off"), ("-0.0%", True, "off"), (None, True, "off"), ("+0.0100", False, "inverse")]
-    + [("-1.0%", True, "normal")],
+    [
+        ("+0.00", False, "off"),
+        ("-0.0%", True, "off"),
+        (None, True, "off"),
+        ("+0.0100", False, "inverse"),
+        ("-1.0%", True, "normal"),
+    ],
 )
 def test_a_change_that_is_written_as_zero_is_neither_good_nor_bad(
     delta: str | None, up_is_good: bool, colour: str

@@ -23,9 +23,7 @@ from headlens.zoo.figures import measure
 from headlens.zoo.recipes import RECIPES, SETS
 from headlens.zoo.shipping import card_of
 
-NOT_YET_TRAINED = {"zoo-gpt2-large"}
-"""Recipes whose model has not been made yet; `make zoo MODELS=NAME` makes it, and then the name goes from here."""
-NAMES = [name for name in RECIPES if name not in NOT_YET_TRAINED]
+NAMES = list(RECIPES)
 OF_KIND = {kind: [name for name in NAMES if RECIPES[name].kind == kind] for kind in SETS}
 SHAPES = {
     "zoo-gpt2": ("gpt2", 4, 8, 8),
