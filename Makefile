@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 BROWSER_TESTS ?= tests/browser
+FELT_SPEED := tests/browser/test_felt_speed.py
 PORT ?= 8501
 MODELS ?= all
 
@@ -29,7 +30,8 @@ run: setup  ## start the app (PORT=8501)
 
 test: setup  ## all tests; the browser ones where a Chromium is found (make browser gets one)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit tests/app
-	$(BIN)/python -m pytest --reruns 1 $(BROWSER_TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --reruns 1 --ignore $(FELT_SPEED) $(BROWSER_TESTS)
+	$(BIN)/python -m pytest --reruns 1 $(FELT_SPEED)
 
 test-fast: setup  ## unit tests only
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit

@@ -74,11 +74,15 @@ class RecoverWork:
 
     def examples(self, data: str | None, held_out: str | None, split: Any, limit: int | None) -> RecoveryData:
         """What is trained on, watched and reported."""
+        from headlens.pruning.chosen_on import chosen_on, warning
         from headlens.pruning.full_model import check_same_reading
         from headlens.pruning.training_data import recovery_data
 
         found = recovery_data(self.lens, data, held_out=held_out, split=split, limit=limit, seed=self.spec.seed)
         self.notes += found.notes
+        choice = (self.loaded.sidecar or {}).get("choice") or {}
+        if chosen_on(choice, found.report.name, found.report.split, self.spec.seed):
+            self.notes.append(warning(choice))
         if self.full is not None:
             check_same_reading(self.full, self.lens, found.report)
         return found

@@ -25,8 +25,8 @@ def sentence(measure: Measure, rows: Sequence[Row]) -> str:
     """One sentence on a figure over all models that have it."""
     shown = measured(measure, rows)
     if not shown:
-        left = "no model that has been measured has cross-attention" if measure.name == "cross" else "no model yet"
-        return f"{measure.title}: {left}."
+        left = "has cross-attention" if measure.name == "cross" else "has this figure; the table says why"
+        return f"{measure.title}: no model that has been measured {left}."
     return _SENTENCES[measure.name](shown)
 
 

@@ -11,9 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headlens.errors import HeadlensError, ModelError
-from headlens.models.folders import CONFIG, read_sidecar
+from headlens.models.folders import SIDECAR, read_sidecar
 from headlens.models.set_aside import OLD, PART, exchange, leftovers, put_back
 
+_BESIDE = (SIDECAR, "README.md", "generation_config.json", ".DS_Store")
+"""What is in a folder of ours besides the files whose checksums it keeps."""
 ABANDONED_AFTER = 3600.0
 """Seconds after which an unfinished folder belongs to a process that was killed."""
 
@@ -21,8 +23,8 @@ ABANDONED_AFTER = 3600.0
 def check_target(folder: Path, *, overwrite: bool = False) -> Path:
     """Whether a model folder can be written there, so that nobody finds out after an hour; returns the path.
 
-    An empty folder and one that HeadLens wrote may be replaced; anything else only with ``overwrite``, and a folder
-    that holds other folders and is no model is never replaced.
+    An empty folder and one that holds only what HeadLens wrote there may be replaced; anything else only with
+    ``overwrite``, and a folder that holds other folders never.
 
     Raises:
         HeadlensError: see above; also a file of that name, or a parent folder that is missing or cannot be written.
@@ -42,21 +44,30 @@ def check_target(folder: Path, *, overwrite: bool = False) -> Path:
         return folder
     if not folder.is_dir():
         raise HeadlensError(f"{folder} is a file; give the name of a folder")
-    found = list(folder.iterdir())
-    if not found or _is_ours(folder):
+    found = sorted(folder.iterdir())
+    ours = _written_into(folder)
+    foreign = [path.name for path in found if path.name not in (ours or ())]
+    if not foreign:
         return folder
-    if not overwrite:
+    if folders_in := [path.name for path in found if path.is_dir()]:
+        raise HeadlensError(f"{folder} holds the folder {folders_in[0]}, so it is not replaced; choose another")
+    if overwrite:
+        return folder
+    if ours is None:
         raise HeadlensError(f"{folder} is not empty and HeadLens did not write it; choose another or add --overwrite")
-    if not (folder / CONFIG).is_file() and any(path.is_dir() for path in found):
-        raise HeadlensError(f"{folder} holds folders and is no model, so it is not replaced; choose another")
-    return folder
+    raise HeadlensError(
+        f"{folder} also holds {foreign[0]}, which HeadLens did not write and would remove; choose another or add "
+        "--overwrite"
+    )
 
 
-def _is_ours(folder: Path) -> bool:
+def _written_into(folder: Path) -> set[str] | None:
+    """Names of what HeadLens writes into a folder; None for folders that it did not write."""
     try:
-        return (read_sidecar(folder) or {}).get("format") is not None
+        sidecar = read_sidecar(folder) or {}
     except ModelError:  # there is a headlens.json, but nobody can say whose
-        return False
+        return None
+    return None if sidecar.get("format") is None else {*sidecar.get("files", {}), *_BESIDE}
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from headlens.models.readers import PREPROCESSOR, open_tokenizer
 from headlens.pruning.card import card, opener
 from headlens.pruning.names import seen_from, spoken
 from headlens.pruning.publish import not_written, replacing
-from headlens.pruning.stored import bytes_before, stored_dtype, write_weights
+from headlens.pruning.stored import bytes_before, stored_dtype, told_dtype, write_weights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -118,7 +118,7 @@ def save_model(loaded: Loaded, folder: Path, facts: Mapping[str, Any]) -> Saved:
             if plain is not None and not _reads_alike(loaded, plain, new):
                 plain = None
             model = plain or loaded.model
-            write_weights(model, new, stored_dtype(loaded.path, loaded.model))
+            write_weights(model, new, stored_dtype(loaded.path, loaded.model), told_dtype(loaded.path))
         except SafetensorError as error:  # so a full disk is told
             raise not_written(folder, error) from error
         loads_with = opener(model, loaded.task) if plain is not None or labels is None else None

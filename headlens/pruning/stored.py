@@ -53,8 +53,28 @@ def stored_dtype(path: Path | None, model: PreTrainedModel) -> torch.dtype:
     return model.dtype
 
 
-def write_weights(model: PreTrainedModel, new: Path, dtype: torch.dtype) -> None:
-    """Config, generation config and safetensors."""
+def told_dtype(path: Path | None) -> str | None:
+    """In which precision the config of a folder says that its model is to be opened; None where it says nothing."""
+    if path is None or not (path / folders.CONFIG).is_file():
+        return None
+    try:
+        raw = folders.read_config(path)
+    except HeadlensError:
+        return None
+    told = raw.get("dtype", raw.get("torch_dtype"))
+    return told if isinstance(told, str) and isinstance(getattr(torch, told, None), torch.dtype) else None
+
+
+def write_weights(model: PreTrainedModel, new: Path, dtype: torch.dtype, told: str | None = None) -> None:
+    """Config, generation config and safetensors.
+
+    Args:
+        model: the model.
+        new: an empty folder.
+        dtype: in which precision to store it.
+        told: in which transformers alone is to open it, as the source's config says; None takes ``dtype``. Files of
+            half the size are no reason to compute with half the precision.
+    """
     saving: dict[str, Any] = {}
     if dtype != model.dtype:
         halves: dict[int, torch.Tensor] = {}  # tied weights stay one
@@ -70,5 +90,5 @@ def write_weights(model: PreTrainedModel, new: Path, dtype: torch.dtype) -> None
         model.config.dtype = before
     if saving:
         raw = folders.read_json(new / folders.CONFIG)
-        raw["dtype"] = str(dtype).removeprefix("torch.")
+        raw["dtype"] = told or str(dtype).removeprefix("torch.")
         (new / folders.CONFIG).write_text(json.dumps(raw, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headlens.pruning.chosen_on import chosen_on, warning
+
 if TYPE_CHECKING:
     from headlens.report.choice import Why
     from headlens.report.models import Subjects
@@ -14,9 +16,14 @@ if TYPE_CHECKING:
 FEW = 30
 
 
-def limits(subjects: Subjects, good: Quality, fast: Speed | None, why: Why, learned: Trained | None) -> list[str]:
-    """One sentence for each limit that applies."""
+def limits(
+    subjects: Subjects, good: Quality, fast: Speed | None, why: Why, learned: Trained | None, seed: int
+) -> list[str]:
+    """One sentence for each limit that applies; ``seed`` made the half of a file that is reported."""
     found = [_where(good)]
+    if chosen_on(why.chosen, good.data, good.split, seed):
+        said = warning(why.chosen)
+        found.append(f"{said[0].upper()}{said[1:]}.")
     if good.examples < FEW:
         found.append(
             f"{good.examples} examples are few: the error bars say how few, but not whether other kinds of text are "

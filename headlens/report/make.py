@@ -177,7 +177,7 @@ def make(
         why=why,
         training=learned,
         off=off,
-        limits=tuple(limits(subjects, good, fast, why, learned)),
+        limits=tuple(limits(subjects, good, fast, why, learned, spec.seed)),
         commands=tuple(_commands(subjects, spec)),
         environment=_environment(subjects),
         spec=spec,

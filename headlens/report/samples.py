@@ -106,7 +106,8 @@ def samples(
             return Writer(lens, inputs[number][0], new_tokens, seed, temperature).write(Run()).text, ""
 
         draw = "the most probable token each time" if temperature == 0 else f"drawn at temperature {temperature:g}"
-        how = f"At most {new_tokens} new tokens, {draw}, seed {seed}; the first texts of the data, not chosen."
+        which = "prompts given by whoever made the report" if prompts else "the first texts of the data, not chosen"
+        how = f"At most {new_tokens} new tokens, {draw}, seed {seed}; {which}."
         return Samples("What the models write", _each(subjects, inputs, write, on_progress), how)
     return _answers(subjects, data, count, max_tokens, seed, on_progress)
 

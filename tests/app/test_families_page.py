@@ -22,9 +22,9 @@ def texts(app: AppTest) -> str:
 
 
 @pytest.fixture
-def two(monkeypatch: pytest.MonkeyPatch, models: dict[str, str]) -> list[str]:
-    """Two small models at hand, few tokens."""
-    names = [models["gpt2"], models["t5"]]
+def two(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two small models that have learnt something at hand, few tokens."""
+    names = ["zoo-gpt2-small", "zoo-t5"]
     monkeypatch.setattr(families_work, "OPTIONS", families_run.Options(tokens=60))
     monkeypatch.setattr(families_run, "at_hand", lambda: names)
     return names

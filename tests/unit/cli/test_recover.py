@@ -230,3 +230,19 @@ def test_a_recovered_model_may_be_recovered_again(cli: Cli, cut: Path, text: Pat
     assert len(sidecar["earlier_recoveries"]) == 1
     assert sidecar["off"] == json.loads((cut / "headlens.json").read_text())["off"]
     assert [row["name"] for row in result.json["table"]] == ["full", "cut", "cut + recovered"]
+
+
+def test_heads_that_were_chosen_on_what_is_reported_are_told(
+    cli: Cli, full: Path, text: Path, tmp_path: Path
+) -> None:
+    """A file is chosen on whole unless its halves are asked for; the report says it too."""
+    said = "the heads were chosen on the all part of lines.txt"
+    for part, told in ((("--split", "score"), False), ((), True)):
+        cut = tmp_path / f"cut-{told}"
+        made = cli("prune", full, "--method", "gradient", "--fraction", "0.25", "--data", text, *part, "--out", cut)
+        assert made.code == 0, made.err
+        found = cli("recover", cut, "--data", text, "--steps", "2", "--out", tmp_path / f"better-{told}", "--json")
+        assert any(note.startswith(said) for note in found.json["notes"]) is told
+        page = ("report", cut, "--data", text, "--split", "held-out", "--no-speed", "--samples", "0", "--no-scores")
+        limits = cli(*page, "--out", tmp_path / "r.html", "--json").json["limits"]
+        assert any(said[1:] in limit for limit in limits) is told

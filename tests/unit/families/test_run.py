@@ -13,16 +13,16 @@ from headlens.families.identity import identity
 from headlens.families.run import Options, Watch, _Steps, kept_row, kept_rows, measure_all
 from headlens.heads import HeadSet
 from headlens.lens import open_model
+from headlens.models.catalogue import zoo_folder
 from headlens.store import Store
-from tests.small_models import save_gpt2
 
 OPTIONS = Options(tokens=60)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Two layers of four heads."""
-    return str(save_gpt2(tmp_path_factory.mktemp("families") / "small", layers=2, heads=4))
+    """Two layers of eight heads that have learnt something: an untrained model says nothing."""
+    return shutil.copytree(zoo_folder("zoo-gpt2-small"), tmp_path_factory.mktemp("families") / "small").as_posix()
 
 
 @pytest.fixture(scope="module")
@@ -54,19 +54,21 @@ def test_the_share_is_that_of_a_loop_over_evaluate(folder: str, store: Store) ->
     scores = score(lens, METHODS["gradient"], Request(METRICS["loss"], context.score)).array
     ranked = sorted(lens.topology.heads(), key=lambda head: (scores[head.layer, head.head], head))
     share = 0.0
-    for count in sorted({round(tenth * 8 / 10) for tenth in range(11)}):
+    for count in sorted({round(tenth * 16 / 10) for tenth in range(11)}):
         off = HeadSet.of(ranked[:count])
         if count and evaluate(lens, context.held_out, off, metric=METRICS["loss"]).main.delta > 0.1:
             break
-        share = count / 8
+        share = count / 16
+    assert 0 < share < 1
     assert row.findings["removable"].value == pytest.approx(share)
-    assert (row.heads, row.kind, row.texts, row.metric) == (8, "decoder", "sets", "loss")
+    assert (row.heads, row.kind, row.texts, row.metric) == (16, "decoder", "halves", "loss")
     assert row.findings["cross"].verdict == "not measurable"
     assert row.layers == 2
-    if row.cut is not None:
-        off = lens.topology.parse(row.cut.off)
-        again = evaluate(lens, context.held_out, off, metric=METRICS["loss"]).measured["accuracy"]
-        assert row.cut.accuracy == pytest.approx(again.value)
+    assert row.cut is not None
+    off = lens.topology.parse(row.cut.off)
+    assert len(off) == share * 16
+    again = evaluate(lens, context.held_out, off, metric=METRICS["loss"]).measured["accuracy"]
+    assert row.cut.accuracy == pytest.approx(again.value)
 
 
 def test_a_kept_row_needs_no_model(folder: str, store: Store) -> None:

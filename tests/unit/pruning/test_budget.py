@@ -109,9 +109,9 @@ def test_figures_that_are_not_there() -> None:
 
 
 def test_learned_gates_are_told_beside_the_order() -> None:
-    curve = made_up.curve({"ranked": [1.0, 2.0, 3.0], "gates": [1.0, 1.05, 3.0]})
+    curve = made_up.curve({"ranked": [1.0, 2.0, 3.0], "gates": [1.0, 1.05, 3.0]}, sem=0.01)
     assert sentence(within(curve, parse_budget("loss+10%"))).endswith(
-        "Learned gates: 50 % of the heads (6), for 0.05 +- 0.01."
+        "Learned gates: 50 % of the heads (10), for 0.05 +- 0.01."
     )
     assert sentence(within(curve, parse_budget("loss+1%"))).endswith("Learned gates: no set is within.")
     assert "gates" not in sentence(within(made_up.curve({"ranked": [1.0, 2.0, 3.0]}), parse_budget("loss+10%")))

@@ -386,15 +386,31 @@ def test_what_may_be_replaced(tmp_path: Path) -> None:
         check_target(other)
     check_target(other, overwrite=True)
     (other / "photos").mkdir()
-    with pytest.raises(HeadlensError, match="holds folders and is no model"):
+    with pytest.raises(HeadlensError, match="holds the folder photos, so it is not replaced"):
         check_target(other, overwrite=True)
     (other / "headlens.json").write_text(KEPT, encoding="utf-8")
+    with pytest.raises(HeadlensError, match="holds the folder photos"):
+        check_target(other)
+    (other / "photos").rmdir()
     with pytest.raises(HeadlensError, match="not empty"):
         check_target(other)
     with pytest.raises(HeadlensError, match="is a file"):
         check_target(other / "notes.txt")
     with pytest.raises(HeadlensError, match="make it first"):
         check_target(tmp_path / "a" / "b")
+
+
+def test_what_others_put_into_a_folder_of_ours_is_not_lost(tmp_path: Path) -> None:
+    """Notes only where that is asked for, and another model inside it never."""
+    _, _, written = save("llama", tmp_path / "cut")
+    (written.folder / "notes.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(HeadlensError, match=r"also holds notes.txt, which HeadLens did not write and would remove"):
+        check_target(written.folder)
+    assert check_target(written.folder, overwrite=True) == written.folder
+    save("llama", written.folder / "second")
+    for overwrite in (False, True):
+        with pytest.raises(HeadlensError, match="holds the folder second, so it is not replaced"):
+            check_target(written.folder, overwrite=overwrite)
 
 
 def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -412,6 +428,24 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     modes = {path.stat().st_mode & 0o777 for path in folder.iterdir()}
     assert len(modes) == 1
+
+
+def test_files_of_half_the_size_are_no_reason_to_compute_with_half_the_precision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stored in float16, to be opened in float32, as the models of the zoo are: so is the cut, by transformers alone."""
+    model, inputs = tiny("llama", dtype=torch.float16)
+    model.save_pretrained(tmp_path / "full")
+    config = json.loads((tmp_path / "full" / "config.json").read_text(encoding="utf-8"))
+    (tmp_path / "full" / "config.json").write_text(json.dumps({**config, "dtype": "float32"}), encoding="utf-8")
+    monkeypatch.setattr("headlens.models.loading._open_readers", lambda *_: (None, None))
+    lens = Lens(load(str(tmp_path / "full")))
+    result = cut(lens, lens.topology.parse("L0G0,L1G1,L2G0"))
+    written = save_cut(result, tmp_path / "cut", source=source_of(lens))
+    assert {str(t.dtype) for t in load_file(written.folder / "model.safetensors").values()} == {"torch.float16"}
+    alone = transformers.AutoModelForCausalLM.from_pretrained(written.folder)
+    with torch.no_grad():
+        assert_same(outputs(alone, inputs), outputs(result.model, inputs))
 
 
 def test_half_precision_files_stay_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ def test_continuations_are_those_of_generate(subjects: Subjects, text: Path) -> 
                 ids = model.generate(**inputs, max_new_tokens=6, do_sample=False)[0, inputs["input_ids"].shape[1] :]
             assert sample.said[one.role].split() == tokenizer.decode(ids, skip_special_tokens=True).split()
     assert f"of {len(prompts)} are the same for all 3 models" in found.sentence()
+    assert found.how.endswith("prompts given by whoever made the report.")
 
 
 def test_without_prompts_the_first_held_out_texts_are_taken(subjects: Subjects, text: Path) -> None:
@@ -40,6 +41,7 @@ def test_without_prompts_the_first_held_out_texts_are_taken(subjects: Subjects, 
     for sample, example in zip(found.samples, data.examples, strict=False):
         assert (example.text or "").startswith(sample.given)
     assert steps[-1] == (6, 6)
+    assert found.how.endswith("the first texts of the data, not chosen.")
 
 
 def one_model(folder: Path) -> Subjects:
