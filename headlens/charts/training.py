@@ -15,25 +15,33 @@ if TYPE_CHECKING:
 Z_95 = 1.96
 
 
-def training_curve(points: Sequence[Progress], *, metric: str = "loss", dark: bool = False) -> go.Figure:
+UNITS = {"loss": "nats per prediction", "drift": "1 - cosine"}
+
+
+def training_curve(
+    points: Sequence[Progress], *, metric: str = "loss", distilled: bool = False, dark: bool = False
+) -> go.Figure:
     """Objective on the trained examples, and the metric on the watched ones with its 95 % interval, by step.
 
     Args:
         points: evaluations so far, by step; the best one is marked.
         metric: what is watched.
+        distilled: what is trained for is the distance from the full model; beside a loss that has another meaning, so
+            it is not drawn there.
         dark: theme.
     """
     colours = look(dark)
     drawn = go.Figure()
     trained = [point for point in points if point.train == point.train]  # NaN before the first step
-    drawn.add_scatter(
-        x=[point.step for point in trained],
-        y=[point.train for point in trained],
-        name="trained examples (objective)",
-        mode="lines",
-        line={"color": colours.faint, "dash": "dot"},
-        hovertemplate="step %{x}: %{y:.4g}<extra>trained</extra>",
-    )
+    if not distilled or metric == "drift":
+        drawn.add_scatter(
+            x=[point.step for point in trained],
+            y=[point.train for point in trained],
+            name="trained examples (objective)",
+            mode="lines",
+            line={"color": colours.faint, "dash": "dot"},
+            hovertemplate="step %{x}: %{y:.4g}<extra>trained</extra>",
+        )
     drawn.add_scatter(
         x=[point.step for point in points],
         y=[point.watched for point in points],
@@ -53,4 +61,4 @@ def training_curve(points: Sequence[Progress], *, metric: str = "loss", dark: bo
             marker={"symbol": "star", "size": 13, "color": colours.harms},
             hovertemplate="step %{x}: %{y:.4g}<extra>best</extra>",
         )
-    return styled(drawn, dark=dark, title="Recovery", x="step", y=f"{metric} (nats or drift)", height=320)
+    return styled(drawn, dark=dark, title="Recovery", x="step", y=f"{metric} ({UNITS.get(metric, metric)})", height=320)

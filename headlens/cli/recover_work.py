@@ -129,15 +129,10 @@ class RecoverWork:
 
     def save(self, found: Recovered, compared: RecoveryTable | None) -> Saved:
         """The folder with the final numbers."""
-        from headlens.cli.output import plain
         from headlens.pruning.recovered_folder import finished, save_recovered
 
         self.reporter.phase(f"writing {self.target}")
-        facts = finished(found, self.command)
-        if compared is not None:
-            facts["table"] = plain(compared.describe())
-            facts["table_sentences"] = compared.sentences()
-        return save_recovered(self.loaded, self.target, facts)
+        return save_recovered(self.loaded, self.target, finished(found, self.command, compared))
 
     def table(self, found: Recovered, examples: RecoveryData, cuts: int, *, full_too: bool) -> RecoveryTable:
         """Full, cut, recovered, and the controls."""

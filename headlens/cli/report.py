@@ -150,7 +150,7 @@ def _scores(
     """Scores of the full model's heads: by the method that is asked for, else by the one that chose the heads."""
     from headlens.cli.importance import compute
     from headlens.data.encode import encode
-    from headlens.importance import Request, method_for
+    from headlens.importance import METHODS, Request
     from headlens.metrics import metric_for
     from headlens.report.choice import choice_of
     from headlens.store import Store
@@ -158,8 +158,11 @@ def _scores(
     lens, told = subjects.full.lens, choice_of(subjects)
     if method is None and not told.get("method"):
         return None, None
+    if method is None and told["method"] not in METHODS:
+        say(f"note: the map has no scores: {told['method']} gives none; --method NAME takes those of another method")
+        return None, None
     same = method is None or told.get("method") == method.name
-    method = method or method_for(str(told["method"]))
+    method = method or METHODS[told["method"]]
     settings = told if same else {}
     encoded = None
     if method.needs:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from headlens.models.loading import Loaded
     from headlens.pruning.recovery import Recovered
+    from headlens.pruning.recovery_table import RecoveryTable
     from headlens.pruning.training_state import State
 
 KIND = "recovered"
@@ -43,9 +44,12 @@ def unfinished(state: State, command: str) -> dict[str, Any]:
     }
 
 
-def finished(result: Recovered, command: str) -> dict[str, Any]:
-    """What the folder says in the end."""
-    return {"finished": True, **_finite(result.describe()), "command": command}
+def finished(result: Recovered, command: str, table: RecoveryTable | None = None) -> dict[str, Any]:
+    """What the folder says in the end; with ``table`` also how it stands beside the full model and the controls."""
+    facts = {"finished": True, **_finite(result.describe()), "command": command}
+    if table is not None:
+        facts |= {"table": _finite(table.describe()), "table_sentences": table.sentences()}
+    return facts
 
 
 def save_recovered(loaded: Loaded, folder: Path, recovery: Mapping[str, Any]) -> Saved:

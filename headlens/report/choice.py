@@ -48,6 +48,11 @@ class Why:
             share = "No head was taken out"
         if not self.chosen.get("method"):
             return f"{share}; they were named by hand, not chosen by a score." if self.count else f"{share}."
+        if self.chosen.get("penalty") is not None:
+            return (
+                f"{share}: those that learned gates closed (Voita et al. 2019, penalty {self.chosen['penalty']:g}, on "
+                f"{self.chosen.get('data')}); how stable that choice is was not measured."
+            )
         return f"{share}, the least important by the method {self.chosen['method']}; {self.trust()}"
 
     def trust(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from headlens.ui import background, effects, state, words
+from headlens.ui import background, effects, methods, state, words
 from headlens.ui.choices import encode_for
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _sum_work(chosen: Chosen, off: HeadSet) -> Any:
         for done, head in enumerate(off):
             single[head] = effects.evaluate_live(chosen, Heads.of([head])).main
             job.progress(done + 1, len(off))
-        unit = words.unit_of("ablation", chosen.metric, chosen.lens.task)
+        unit = methods.unit_of("ablation", chosen.metric, chosen.lens.task)
         return joint_against_sum(single, effects.evaluate_live(chosen, off).main, unit=unit)
 
     return work

@@ -9,8 +9,8 @@ import streamlit as st
 
 from headlens.charts.agreement import scatter
 from headlens.importance import METHODS
-from headlens.ui import background, cache, state, words
-from headlens.ui.available import COMPARED, available, scores_together
+from headlens.ui import background, cache, methods, state
+from headlens.ui.available import available, scores_together
 from headlens.ui.shown import columns, trusted
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _offer_missing(chosen: Chosen, ask: Ask, known: Mapping[str, HeadScores]) ->
         left.progress(job.fraction, text=background.line(job))
         right.button("Cancel", key="cancel_methods", on_click=job.leave, args=(state.viewer(),))
         return
-    apply = [name for name in COMPARED if ask.metric == "loss" or name not in _NO_SLOPE]
+    apply = [name for name in methods.COMPARED if ask.metric == "loss" or name not in _NO_SLOPE]
     failed = {name for name in apply if _failed(replace(ask, method=name))}
     missing = [name for name in apply if name not in known and name not in failed]
     if not missing:
@@ -175,4 +175,4 @@ def _scatter(chosen: Chosen, ask: Ask, usable: Mapping[str, HeadScores], pairs: 
 
 
 def _unit(chosen: Chosen, ask: Ask, method: str) -> str:
-    return words.unit_of(method, ask.metric, chosen.lens.task)
+    return methods.unit_of(method, ask.metric, chosen.lens.task)

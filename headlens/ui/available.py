@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headlens.errors import Cancelled, HeadlensError
-from headlens.ui import cache
+from headlens.ui import cache, methods
 from headlens.ui.compute import Ask, keep, request_for, score_job, scores_of
 from headlens.ui.jobs import Job
 
@@ -17,15 +17,12 @@ if TYPE_CHECKING:
     from headlens.lens import Lens
     from headlens.scores import HeadScores
 
-COMPARED = ("ablation", "gradient", "fisher", "output-norm", "confidence", "magnitude", "magnitude-ov")
-"""Methods that cards and comparisons show, all but the control."""
-
 
 def available(lens: Lens, data: EncodedData, ask: Ask) -> dict[str, HeadScores]:
     """Scores by every method that is computed already for this model, text and unit, by method."""
     _from_store(lens, data, ask)
     found = {}
-    for method in COMPARED:
+    for method in methods.COMPARED:
         try:
             scores = scores_of(lens, data, replace(ask, method=method))
         except HeadlensError:  # it does not apply to this model
@@ -44,7 +41,7 @@ def _from_store(lens: Lens, data: EncodedData, ask: Ask) -> None:
     seen = ("from store", replace(ask.base, method="", ablation="", model=""))
     if jobs.get(seen) is not None:
         return
-    for name in COMPARED:
+    for name in methods.COMPARED:
         one = replace(ask, method=name).base
         request = request_for(lens, data, one)
         raw = stored(lens, method_for(name), request) if jobs.get(one.key) is None else None

@@ -9,6 +9,7 @@ import streamlit as st
 
 from headlens.errors import HeadlensError
 from headlens.ui import cache, state, words
+from headlens.ui.methods import METHOD_WORDS
 from headlens.ui.own_data import own_data
 
 if TYPE_CHECKING:
@@ -18,17 +19,6 @@ if TYPE_CHECKING:
     from headlens.lens import Lens
 
 MAX_TOKENS = 128
-
-METHOD_LINES = {
-    "ablation": "Exact: what the loss does when one head is off. Slowest, and the reference.",
-    "gradient": "First-order estimate for all heads in one backward pass (Michel et al.).",
-    "magnitude": "Size of the head's output weights. Needs no text, and often says little.",
-    "magnitude-ov": "Size of the head's read-to-write map. Needs no text.",
-    "output-norm": "How much the head writes into the residual stream, on average.",
-    "fisher": "Mean squared gradient of the head's gate.",
-    "confidence": "Average of the head's largest attention weight (Voita et al.).",
-    "random": "A control that knows nothing: what any ranking has to beat.",
-}
 ABLATION_TITLES = {
     "zero": "nothing (zero)",
     "mean": "its average (mean)",
@@ -71,8 +61,8 @@ def choices(lens: Lens) -> Chosen | None:
     from headlens.importance import METHODS
 
     data = _data_picker(lens)
-    titles = {name: METHODS[name].title if name in METHODS else name for name in METHOD_LINES}
-    method = _select("method", "Score heads by", METHOD_LINES, titles)
+    lines = {name: METHOD_WORDS[name].line for name in METHODS}
+    method = _select("method", "Score heads by", lines, {name: METHODS[name].title for name in METHODS})
     ablation = _select("ablation", "A head that is off writes", ABLATION_LINES, ABLATION_TITLES)
     grouped = any(layer.kv_heads < len(layer.heads) for site in lens.topology.sites for layer in site.layers)
     unit = _select("unit", "Score each", UNIT_LINES, UNIT_TITLES) if grouped else "head"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headlens.ui import cache, engines, state
+from headlens.ui import cache, engines, methods, state
 from headlens.ui.jobs import Job
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Ask:
     def key(self) -> Hashable:
         """Equal for equal computations."""
         ablation = self.ablation if self.method == "ablation" else ""
-        signed = self.signed and self.method in ("ablation", "gradient")
+        signed = self.signed and self.method in methods.SIGNED
         return ("scores", replace(self, ablation=ablation, signed=signed, model=""))
 
     @property

@@ -9,7 +9,7 @@ import streamlit as st
 
 from headlens.charts.scores import by_layer, distribution
 from headlens.errors import HeadlensError
-from headlens.ui import background, cache, effects, role_fates, state, words
+from headlens.ui import background, cache, effects, methods, role_fates, state, words
 from headlens.ui.agree import agreement_section
 from headlens.ui.card import card
 from headlens.ui.choices import Chosen
@@ -192,7 +192,7 @@ def _choices(ask: Ask) -> None:
     with first:
         _choice("colour", "Colour by", COLOUR, state.remember("colour", "score"))
     with left:
-        if ask.method in words.SIGNED:
+        if ask.method in methods.SIGNED:
             _choice("direction", "Score's direction", DIRECTION, direction)
     with right:
         _choice("within", "Compare a head with", WITHIN, within)

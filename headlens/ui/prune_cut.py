@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from headlens.models.folders import SIDECAR
 from headlens.pruning.card import proof_sentence
 from headlens.pruning.names import spoken
 from headlens.ui import background, cache, state, words
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from headlens.heads import HeadSet
     from headlens.pruning.points import Curve
     from headlens.ui.choices import Chosen
+    from headlens.ui.prune_budget import Choice
 
 KEPT_FOLDERS = 12
 """Cut models that are kept in the cache folder; the oldest ones go."""
@@ -42,12 +45,12 @@ class Made:
     removed: int
 
 
-def section(chosen: Chosen, off: HeadSet, found: Curve | None) -> Made | None:
+def section(chosen: Chosen, choice: Choice) -> Made | None:
     """Draws the button, the work and the proof; the cut model once it is there."""
-    lens = chosen.lens
+    lens, off = chosen.lens, choice.off
     total = len(lens.topology.heads())
     text = lens.topology.format(off)
-    key = ("cut", lens.fingerprint, text)
+    key = ("cut", lens.fingerprint, text, choice.origin)
     if not len(off) and not st.session_state.get("hl_cut_key"):
         st.caption("No heads are chosen yet.")
         return None
@@ -62,7 +65,7 @@ def section(chosen: Chosen, off: HeadSet, found: Curve | None) -> Made | None:
             type="primary",
             icon=":material/content_cut:",
             on_click=_start,
-            args=(chosen, off, found, key),
+            args=(chosen, choice, key),
         )
     shown = st.session_state.get("hl_cut_key")
     if shown is None or shown[1] != lens.fingerprint:
@@ -79,29 +82,28 @@ def section(chosen: Chosen, off: HeadSet, found: Curve | None) -> Made | None:
     return made
 
 
-def _start(chosen: Chosen, off: HeadSet, found: Curve | None, key: Any) -> None:
+def _start(chosen: Chosen, choice: Choice, key: Any) -> None:
     st.session_state["hl_cut_key"] = key
-    background.start("cut", key, f"Cutting {len(off)} heads out", _work(chosen, off, found))
+    background.start("cut", key, f"Cutting {len(choice.off)} heads out", _work(chosen, choice))
 
 
-def _work(chosen: Chosen, off: HeadSet, found: Curve | None) -> Any:
+def _work(chosen: Chosen, choice: Choice) -> Any:
     def work(job: Job) -> Made:
         from headlens.pruning.cut import cut
         from headlens.pruning.saved import bytes_before, save_cut, source_of
 
-        lens = chosen.lens
+        lens, off = chosen.lens, choice.off
         job.progress(0, 2)
         result = cut(lens, off)
         job.progress(1, 2)
-        choice = {} if found is None else {**found.scores.describe(), "count": len(off)}
-        folder = folder_for(lens.name, lens.fingerprint, result.removed)
+        folder = folder_for(lens.name, lens.fingerprint, f"{result.removed}|{choice.origin}")
         saved = save_cut(
             result,
             folder,
             source=source_of(lens),
-            choice=choice,
+            choice=choice.facts,
             size_before=bytes_before(lens),
-            command=f"headlens prune {spoken(lens.name)} --off {result.removed} --out {folder.name}",
+            command=shlex.join(["headlens", "prune", spoken(lens.name), "--off", result.removed, "--out", folder.name]),
         )
         return Made(folder, off, dict(saved.facts), len(off))
 
@@ -184,15 +186,27 @@ def downloads(chosen: Chosen, made: Made | None, found: Curve | None) -> None:
             _download("Scores (CSV)", scores.to_csv(index=False), f"{name}-scores.csv", "text/csv")
             _download("Scores (Parquet)", lambda: scores.to_parquet(index=False), f"{name}-scores.parquet")
             _download("Curve (CSV)", points.to_csv(index=False), f"{name}-curve.csv", "text/csv")
-        if made is not None and _size(made.folder) <= ZIP_LIMIT:
-            _download(
-                f"Cut model (ZIP, {_size(made.folder) / 1e6:,.0f} MB)",
-                lambda: zipped(made.folder),
-                f"{made.folder.name}.zip",
-                "application/zip",
-            )
+        if made is not None:
+            _download_folder("Cut model", made.folder)
+            recovered = recovered_folder(made)
+            if (recovered / SIDECAR).is_file():
+                _download_folder("Recovered model", recovered)
     if found is None and made is None:
         st.caption("Scores and curve can be saved once the curve is drawn, the smaller model once it is cut.")
+
+
+def recovered_folder(made: Made) -> Path:
+    """Where the recovered model goes, and the best so far."""
+    return made.folder.with_name(f"{made.folder.name}-recovered")
+
+
+def _download_folder(label: str, folder: Path) -> None:
+    """A folder as a ZIP; one that is too big for a browser is taken by the command line."""
+    size = _size(folder)
+    if size > ZIP_LIMIT:
+        st.caption(f"{label}: {size / 1e9:.1f} GB are too much for a download; `headlens prune` writes it to a disk.")
+        return
+    _download(f"{label} (ZIP, {size / 1e6:,.1f} MB)", lambda: zipped(folder), f"{folder.name}.zip", "application/zip")
 
 
 def _download(label: str, data: Any, name: str, mime: str = "application/octet-stream") -> None:

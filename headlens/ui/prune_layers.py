@@ -36,9 +36,10 @@ def section(chosen: Chosen) -> None:
         if job is None:
             return
         found: AllButOne = job.result
-        st.markdown(words.plain(found.sentence()))
+        said = found.sentence()
+        st.markdown(words.plain(said))
         dark = st.context.theme.type == "dark"
-        st.plotly_chart(one_head_left(found, dark=dark), width="stretch", key="fig_one_head")
+        st.plotly_chart(one_head_left(found, dark=dark), width="stretch", key="fig_one_head", alt=said)
 
 
 def _work(chosen: Chosen) -> Any:

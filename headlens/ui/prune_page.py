@@ -8,6 +8,7 @@ import streamlit as st
 
 from headlens.ui import (
     background,
+    prune_budget,
     prune_curve,
     prune_cut,
     prune_layers,
@@ -51,9 +52,9 @@ def _steps(chosen: Chosen, polling: bool) -> None:
     prune_skills.section(chosen, found)
     prune_layers.section(chosen)
     st.header("2 · A budget, and the heads within it", divider="gray")
-    off = prune_curve.budget_section(chosen, found)
+    choice = prune_budget.section(chosen, found)
     st.header("3 · Take them out", divider="gray")
-    made = prune_cut.section(chosen, off, found)
+    made = prune_cut.section(chosen, choice)
     st.header("4 · Is it smaller and faster?", divider="gray")
     prune_speed.section(chosen, made)
     st.header("5 · Recover", divider="gray")

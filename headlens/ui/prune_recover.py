@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from headlens.charts.training import training_curve
-from headlens.ui import background, cache, state, words
+from headlens.ui import background, cache, prune_inputs, state, words
 from headlens.ui.jobs import Job
+from headlens.ui.prune_cut import recovered_folder
 
 if TYPE_CHECKING:
     from headlens.pruning.recovery import Recovered
     from headlens.pruning.recovery_table import RecoveryTable
-    from headlens.pruning.training_state import State
+    from headlens.pruning.training_state import Progress, State
     from headlens.ui.choices import Chosen
     from headlens.ui.prune_cut import Made
 
@@ -64,10 +67,16 @@ def section(chosen: Chosen, made: Made | None) -> None:
         return
     job = background.job_of("recover")
     if job is not None and job.partial:
-        dark = st.context.theme.type == "dark"
-        st.plotly_chart(
-            training_curve(job.partial, metric=chosen.metric, dark=dark), width="stretch", key="fig_recovery"
+        metric = "drift" if chosen.lens.task == "embedding" else "loss"  # what is watched, see recover()
+        figure = training_curve(
+            job.partial,
+            metric=metric,
+            distilled=options["objective"] == "distill",
+            dark=st.context.theme.type == "dark",
         )
+        said = so_far(job.partial, metric, options["steps"])
+        st.plotly_chart(figure, width="stretch", key="fig_recovery", alt=said)
+        st.markdown(words.plain(said))
     if job is not None and job.status == "cancelled":
         _kept(job, recovered_folder(made))
     job = background.finished("recover", key)
@@ -87,9 +96,18 @@ def section(chosen: Chosen, made: Made | None) -> None:
     )
 
 
-def recovered_folder(made: Made) -> Path:
-    """Where the recovered model goes, and the best so far."""
-    return made.folder.with_name(f"{made.folder.name}-recovered")
+def so_far(points: Sequence[Progress], metric: str, steps: int) -> str:
+    """Where a training stands, in one sentence."""
+    first, last = points[0], points[-1]
+    best = min(points, key=lambda point: point.watched)
+    if best is first:
+        gained = f"no step was better yet than none ({metric} {first.watched:.4g} on the watched examples)"
+    else:
+        gained = (
+            f"{metric} on the watched examples {first.watched:.4g} before, {best.watched:.4g} at step {best.step}, the "
+            "best so far"
+        )
+    return f"Step {last.step} of at most {steps}: {gained}."
 
 
 def _kept(job: Job, folder: Path) -> None:
@@ -107,40 +125,12 @@ def _kept(job: Job, folder: Path) -> None:
 def _options(chosen: Chosen) -> dict[str, Any]:
     first = "distill" if chosen.lens.task == "embedding" else "task"
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        objective = _choice("recover_objective", "Trained for", OBJECTIVES, first)
-        steps = _number("Steps, at most", "recover_steps", 60, 1, 2000)
-        control = _number("Random cuts beside it", "recover_control", 0, 0, 5)
+        objective = prune_inputs.choice("Trained for", "recover_objective", OBJECTIVES, first, 300)
+        steps = prune_inputs.number("Steps, at most", "recover_steps", 60, 1, 2000, 170)
+        control = prune_inputs.number("Random cuts beside it", "recover_control", 0, 0, 5, 170)
     if chosen.lens.task == "embedding":
         objective = "distill"
     return {"objective": objective, "steps": steps, "control": control}
-
-
-def _choice(name: str, label: str, titles: dict[str, str], first: str) -> str:
-    key = f"_{name}"
-    state.fill(key, state.remember(name, first))
-    st.selectbox(
-        label,
-        list(titles),
-        key=key,
-        format_func=titles.__getitem__,
-        width=300,
-        on_change=lambda: st.session_state.update({f"hl_{name}": st.session_state[key]}),
-    )
-    return st.session_state[f"hl_{name}"]
-
-
-def _number(label: str, name: str, first: int, least: int, most: int) -> int:
-    key = f"_{name}"
-    state.fill(key, state.remember(name, first))
-    st.number_input(
-        label,
-        least,
-        most,
-        key=key,
-        width=170,
-        on_change=lambda: st.session_state.update({f"hl_{name}": int(st.session_state[key] or least)}),
-    )
-    return int(st.session_state[f"hl_{name}"])
 
 
 def _work(chosen: Chosen, made: Made, options: dict[str, Any]) -> Any:
@@ -174,20 +164,33 @@ def _train(chosen: Chosen, made: Made, options: dict[str, Any], job: Job) -> Rec
         job.publish(tuple(points))
 
     folder = recovered_folder(made)
-    command = f"headlens recover {made.folder.name} --data {chosen.data.name} --steps {spec.steps} --out {folder.name}"
-    if spec.objective == "distill":
-        command += " --distill"
+    command = _command(made.folder.name, chosen.data.name, options, folder.name)
 
     def best(state: State) -> None:
         save_recovered(loaded, folder, unfinished(state, command))
 
     shared: dict[str, Any] = {"on_progress": job.progress, "on_phase": job.phase}
-    result: Recovered = recover(lens, data, spec, full=chosen.lens, on_point=note, on_best=best, **shared)
+    # The state stays until the controls are done, so that nothing is trained twice where they are cancelled.
+    more: dict[str, Any] = {"leave_state": options["control"] > 0, "on_point": note, "on_best": best, **shared}
+    result: Recovered = recover(lens, data, spec, full=chosen.lens, **more)
     job.phase("Writing the recovered model")
     save_recovered(loaded, folder, finished(result, command))
-    control = Control(cuts=options["control"], unit=chosen.unit, store=cache.store())  # type: ignore[arg-type]
+    choice = made.facts.get("choice") or {}
+    control = Control(
+        cuts=options["control"], unit=choice.get("unit"), floor=int(choice.get("floor") or 0), store=cache.store()
+    )
     table = recovery_table(result, data, chosen.lens, control, **shared)
+    save_recovered(loaded, folder, finished(result, command, table))
+    result.forget()
     return Recovery(folder, result.sentence(), result.describe(), table)
+
+
+def _command(cut: str, data: str, options: Mapping[str, Any], out: str) -> str:
+    """The command that does the same."""
+    parts = ["headlens", "recover", cut, "--data", data, "--steps", str(options["steps"])]
+    parts += ["--distill"] if options["objective"] == "distill" else []
+    parts += ["--control", str(options["control"])] if options["control"] else []
+    return shlex.join([*parts, "--out", out])
 
 
 def _table(table: RecoveryTable) -> None:

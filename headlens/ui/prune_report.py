@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from headlens.models.folders import SIDECAR, file_hash
 from headlens.ui import background, cache
 from headlens.ui.jobs import Job
-from headlens.ui.prune_recover import recovered_folder
+from headlens.ui.prune_cut import recovered_folder
 
 if TYPE_CHECKING:
     from headlens.pruning.points import Curve
@@ -19,11 +21,18 @@ if TYPE_CHECKING:
 
 def section(chosen: Chosen, made: Made | None, found: Curve | None) -> None:
     """Draws the button, the work and the download."""
-    if made is None or chosen.data.split == "all":
+    if made is None:
+        return
+    if chosen.data.split == "all":
+        st.caption(
+            "On this page reports are about built-in sets; on your own text: `headlens report FOLDER --data FILE`."
+        )
         return
     recovered = recovered_folder(made)
-    with_recovered = recovered if (recovered / "headlens.json").is_file() else None
-    key = ("report", chosen.lens.fingerprint, chosen.data.name, str(made.folder), with_recovered is not None)
+    told = recovered / SIDECAR
+    with_recovered = recovered if told.is_file() else None
+    version = file_hash(told) if with_recovered is not None else ""  # a training that went on makes another report
+    key = ("report", chosen.lens.fingerprint, chosen.data.name, str(made.folder), version)
     if not background.is_shown("report", key):
         st.button(
             "Write the report (HTML)",
@@ -58,8 +67,8 @@ def _work(chosen: Chosen, made: Made, recovered: Path | None, found: Curve | Non
         names = names_for(chosen.lens.name, str(made.folder), None if recovered is None else str(recovered))
         subjects = open_subjects(names, cache.open_lens, job.phase)
         data = load_data(chosen.data.name, task=chosen.lens.task, split="held-out")
-        files = " ".join(Path(name).name for name in (chosen.lens.name, made.folder, recovered) if name is not None)
-        command = f"headlens report {files} --data {chosen.data.name} --out report.html"
+        files = [Path(name).name for name in (chosen.lens.name, made.folder, recovered) if name is not None]
+        command = shlex.join(["headlens", "report", *files, "--data", chosen.data.name, "--out", "report.html"])
         report = make(
             subjects,
             data,

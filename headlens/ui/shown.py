@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headlens.scores import STABLE
-from headlens.ui import words
+from headlens.ui import methods, words
 from headlens.ui.compute import CHEAP, Ask, Partial, scores_now, scores_of
 
 if TYPE_CHECKING:
@@ -104,13 +104,13 @@ def _partial(chosen: Chosen, ask: Ask, partial: Partial) -> Shown:
 
 
 def _kind(ask: Ask) -> ScaleKind:
-    return "diverging" if ask.signed and ask.method in words.SIGNED else "sequential"
+    return "diverging" if ask.signed and ask.method in methods.SIGNED else "sequential"
 
 
 def _unit(chosen: Chosen, ask: Ask) -> str:
     if ask.normalize == "layer":
         return "of the layer's l2 norm"
-    return words.unit_of(ask.method, ask.metric, chosen.lens.task)
+    return methods.unit_of(ask.method, ask.metric, chosen.lens.task)
 
 
 def _sentence(chosen: Chosen, ask: Ask, values: dict[str, np.ndarray]) -> str:

@@ -8,16 +8,14 @@ A user's own text is never put into the URL.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from headlens.errors import HeadlensError
 from headlens.heads import HeadSet
-from headlens.server import limits
 from headlens.ui import words
+from headlens.ui.parameters import MAX_VALUE, PARAMETERS, Parameter
 from headlens.ui.widgets import fill, fill_text, is_whole_page, remember, whole_page
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OWN_DATA",
-    "PARAMETERS",
     "adopt_url",
     "can",
     "fill",
@@ -47,62 +44,8 @@ __all__ = [
 ]
 
 OWN_DATA = "your own text"
-MAX_VALUE = 20_000
-"""Longest value that is read from a URL."""
 MAX_UNDO = 200
 
-
-@dataclass(frozen=True)
-class Parameter:
-    """One value that travels in the URL."""
-
-    name: str
-    default: Callable[[], str]
-    check: Callable[[str], str]
-
-
-def _one_of(options: Callable[[], list[str]]) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        if value not in options():
-            raise HeadlensError(f"{value[:40]!r} is not one of {', '.join(options())}")
-        return value
-
-    return check
-
-
-def _model(value: str) -> str:
-    if not value.strip() or len(value) > 500:
-        raise HeadlensError("not a model name")
-    limits.current().check_model(value.strip())
-    return value.strip()
-
-
-def _default_model() -> str:
-    from headlens.models.catalogue import default_model, entries
-
-    usual, allowed = default_model(), limits.current()
-    if allowed.offers(usual):
-        return usual
-    return next((entry.name for entry in entries() if entry.available and allowed.offers(entry.name)), usual)
-
-
-def _sets() -> list[str]:
-    from headlens.data.builtin import index
-
-    return [entry.name for entry in index()]
-
-
-METHOD_NAMES = ("ablation", "gradient", "magnitude", "magnitude-ov", "output-norm", "fisher", "confidence", "random")
-
-PARAMETERS: tuple[Parameter, ...] = (
-    Parameter("model", _default_model, _model),
-    Parameter("method", lambda: "ablation", _one_of(lambda: list(METHOD_NAMES))),
-    Parameter("data", lambda: "", _one_of(_sets)),
-    Parameter("ablation", lambda: "zero", _one_of(lambda: ["zero", "mean", "resample"])),
-    Parameter("unit", lambda: "head", _one_of(lambda: ["head", "kv"])),
-    Parameter("off", lambda: "none", lambda value: value[:MAX_VALUE]),
-    Parameter("present", lambda: "", _one_of(lambda: ["1", "2", "3", "4", "5"])),
-)
 _BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
 
 

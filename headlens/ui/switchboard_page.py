@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from headlens.importance import METHODS
-from headlens.ui import afterwards, background, cache, effects, skills, state, words, writing
+from headlens.ui import afterwards, background, cache, effects, methods, skills, state, writing
 from headlens.ui.attention_roles import known_roles
 from headlens.ui.compute import Ask, Partial, score_job, scores_now
 from headlens.ui.grid import switch_grid
@@ -60,7 +60,7 @@ def _board(chosen: Chosen) -> None:
             sem=shown.sem,
             roles=tooltips(roles, topology, "head") if roles is not None else None,
             kind="diverging" if shown.signed else "sequential",
-            score_unit=words.unit_of(shown.method, chosen.metric, chosen.lens.task),
+            score_unit=methods.unit_of(shown.method, chosen.metric, chosen.lens.task),
             mode="switch",
         )
         st.caption(HOW_TO)
@@ -113,7 +113,7 @@ class _Shown:
 
     @property
     def signed(self) -> bool:
-        return self.method in ("ablation", "gradient")
+        return self.method in methods.SIGNED
 
     @property
     def title(self) -> str:

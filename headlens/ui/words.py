@@ -7,31 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headlens.ui import methods
+
 if TYPE_CHECKING:
     from headlens.evaluate import Evaluation
     from headlens.next_tokens import NextTokens
 
-UNITS = {
-    "ablation": "nats",
-    "gradient": "nats",
-    "magnitude": "weight norm",
-    "magnitude-ov": "weight norm",
-    "output-norm": "length in the residual stream",
-    "fisher": "nats²",
-    "confidence": "attention weight",
-    "random": "no unit",
-}
-SIGNED = ("ablation", "gradient")
-"""Methods whose scores have a direction."""
 SMALL = {"loss": 0.01, "drift": 0.001, "accuracy": 0.005}
 """Changes below this are called small in sentences: nats, 1 - cosine or nats, share of predictions."""
-
-
-def unit_of(method: str, metric: str, task: str) -> str:
-    """Unit of a method's scores."""
-    if method == "ablation" and metric == "drift":
-        return "1 - cosine" if task == "embedding" else "nats of KL"
-    return UNITS.get(method, "")
 
 
 def count_sentence(values: Mapping[str, np.ndarray], *, metric: str, method: str, total: int, unit_word: str) -> str:
@@ -46,7 +29,7 @@ def count_sentence(values: Mapping[str, np.ndarray], *, metric: str, method: str
     flat = _flat(values)
     if not len(flat):
         return f"Nothing is scored yet: {total} {unit_word} are waiting."
-    if method not in SIGNED:
+    if method not in methods.SIGNED:
         top = np.sort(flat)[::-1]
         share = top[: max(1, len(top) // 10)].sum() / top.sum() if top.sum() > 0 else float("nan")
         return f"The top tenth of the {len(flat)} {unit_word} holds {share:.0%} of the summed score."
@@ -58,7 +41,7 @@ def count_sentence(values: Mapping[str, np.ndarray], *, metric: str, method: str
         else f"{len(flat)} {unit_word} measured so far ({total} in all)"
     )
     change = "change" if method == "ablation" else "are estimated to change"
-    effect = f"{change} the {metric} by less than {small} {unit_of('ablation', metric, '')}"
+    effect = f"{change} the {metric} by less than {small} {methods.unit_of('ablation', metric, '')}"
     sentence = f"{quiet} of {known} {effect}"
     others = f"; {harmful} other{'s harm' if harmful > 1 else ' harms'}: the {metric} gets better by more without"
     return sentence + (f"{others} {'one of them' if harmful > 1 else 'it'}." if harmful else ".")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from headlens.ui import prune_speed
+from headlens.ui import prune_curve, prune_speed
+from headlens.ui.cache import jobs
 from tests.app.conftest import Open, settle
 
 PAGE = "pages/prune.py"
@@ -26,8 +28,6 @@ def _press(app: AppTest, key: str) -> AppTest:
 
 
 def _made(app: AppTest) -> Any:
-    from headlens.ui.cache import jobs
-
     job = jobs().get(app.session_state["hl_cut_key"])
     assert job is not None
     assert job.error == ""
@@ -41,7 +41,6 @@ def test_from_the_curve_to_a_smaller_model(
     from headlens.evaluate import evaluate
     from headlens.lens import open_model
     from headlens.metrics import METRICS
-    from headlens.ui.cache import jobs
     from headlens.ui.choices import encode_for
 
     app = settle(open_app(PAGE, model=models["gpt2"], method="magnitude"))
@@ -79,9 +78,60 @@ def test_from_the_curve_to_a_smaller_model(
     assert job.result.lstrip().lower().startswith("<!doctype html>")
     assert f"{masked:.4g}" in job.result or f"{masked:.3f}" in job.result
 
+    choice = json.loads((made.folder / "headlens.json").read_text())["choice"]
+    assert (choice["method"], choice["fraction"], choice["count"], choice["floor"]) == ("magnitude", 0.5, 6, 0)
     app.button(key="cut_open").click().run()
     assert app.session_state["hl_model"] == str(made.folder)
     assert not app.exception
+
+
+def test_heads_that_were_chosen_by_hand_are_not_said_to_be_by_the_curve_s_method(
+    open_app: Open, models: dict[str, str]
+) -> None:
+    app = _press(settle(open_app(PAGE, model=models["gpt2"], method="magnitude", off="L0H1,L2H3")), "curve_start")
+    app.radio(key="_cut_which").set_value("switches").run()
+    made = _made(_press(app, "cut_start"))
+    assert {head.label for head in made.off} == {"L0H1", "L2H3"}
+    assert json.loads((made.folder / "headlens.json").read_text())["choice"] == {}
+    assert "chosen by the method" not in (made.folder / "README.md").read_text()
+
+
+def test_what_learned_gates_closed_can_be_cut(
+    open_app: Open, models: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from headlens.lens import open_model
+    from headlens.report.choice import Why
+
+    monkeypatch.setattr(prune_curve, "PENALTIES", (1e-6, 5.0))
+    monkeypatch.setattr(prune_curve, "GATE_STEPS", 60)
+    app = settle(open_app(PAGE, model=models["gpt2"], method="magnitude"))
+    app.toggle(key="_curve_gates").set_value(True).run()
+    app = _press(app, "curve_start")
+    found = jobs().get(app.session_state["hl_job_curve"])
+    assert found is not None
+    closed = [point for point in found.result.series("gates") if point.heads_off]
+    if not closed or closed[0].heads_off == 12:
+        pytest.fail("the penalties of this test close no heads, or all of them")
+    app.radio(key="_cut_which").set_value("gates").run()
+    made = _made(_press(app, "cut_start"))
+    assert made.off == closed[0].result.off
+    choice = json.loads((made.folder / "headlens.json").read_text())["choice"]
+    assert (choice["method"], choice["penalty"], choice["data"]) == ("learned gates", closed[0].penalty, "stories")
+    total = len(open_model(models["gpt2"]).topology.heads())
+    assert "those that learned gates closed" in Why(choice, count=len(made.off), total=total).sentence()
+
+
+def test_one_site_and_the_greedy_order(open_app: Open, models: dict[str, str]) -> None:
+    app = settle(open_app(PAGE, model=models["t5"], method="magnitude"))
+    app.selectbox(key="_curve_site").set_value("cross").run()
+    app.toggle(key="_curve_greedy").set_value(True).run()
+    app = _press(app, "curve_start")
+    found = jobs().get(app.session_state["hl_job_curve"])
+    assert found is not None
+    assert found.error == ""
+    curve = found.result
+    assert {head.site for point in curve.points for head in point.result.off} == {"cross"}
+    assert [p.heads_off for p in curve.series("greedy")] == [p.heads_off for p in curve.series("ranked")]
 
 
 def test_the_switchboard_s_heads_can_be_cut(open_app: Open, models: dict[str, str]) -> None:
@@ -113,15 +163,23 @@ def test_each_layer_with_one_head(open_app: Open, models: dict[str, str]) -> Non
 
 def test_recovery_shows_its_curve_and_table(open_app: Open, models: dict[str, str]) -> None:
     from headlens.lens import open_model
-    from headlens.ui.cache import jobs
 
     app = _press(settle(open_app(PAGE, model=models["gpt2"], off="L0H0,L1H2")), "cut_start")
     app.number_input(key="_recover_steps").set_value(4).run()
+    app.number_input(key="_recover_control").set_value(1).run()
     app = _press(app, "recover_start")
     assert _made(app) is not None
     (frame,) = [frame.value for frame in app.dataframe]
-    assert frame["model"].tolist() == ["full", "cut", "cut + recovered"]
+    rows = ["full", "cut", "cut + recovered", "random cut (seed 0)", "random cut + recovered (seed 0)"]
+    assert frame["model"].tolist() == rows
     job = jobs().get(app.session_state["hl_job_recover"])
     assert job is not None
     assert len(job.partial) >= 2
-    assert len(open_model(str(job.result.folder)).topology.heads()) == 10
+    assert "Step 4 of at most 4:" in _texts(app)
+    folder = job.result.folder
+    assert len(open_model(str(folder)).topology.heads()) == 10
+    told = json.loads((folder / "headlens.json").read_text())["recovery"]
+    assert [row["name"] for row in told["table"]][-1] == "random cut + recovered"  # so the report knows of the control
+    assert told["command"].endswith(f"--steps 4 --control 1 --out {folder.name}")
+    buttons = {element.proto.label.split(" (")[0] for element in app.get("download_button")}  # type: ignore[attr-defined]
+    assert {"Cut model", "Recovered model"} <= buttons

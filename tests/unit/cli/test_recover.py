@@ -232,9 +232,7 @@ def test_a_recovered_model_may_be_recovered_again(cli: Cli, cut: Path, text: Pat
     assert [row["name"] for row in result.json["table"]] == ["full", "cut", "cut + recovered"]
 
 
-def test_heads_that_were_chosen_on_what_is_reported_are_told(
-    cli: Cli, full: Path, text: Path, tmp_path: Path
-) -> None:
+def test_heads_that_were_chosen_on_what_is_reported_are_told(cli: Cli, full: Path, text: Path, tmp_path: Path) -> None:
     """A file is chosen on whole unless its halves are asked for; the report says it too."""
     said = "the heads were chosen on the all part of lines.txt"
     for part, told in ((("--split", "score"), False), ((), True)):

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from headlens.data.builtin import index
 from headlens.errors import HeadlensError
+from headlens.importance import METHODS
 from headlens.ui import state
-from headlens.ui.state import METHOD_NAMES, PARAMETERS
+from headlens.ui.parameters import PARAMETERS
 from tests.unit.properties.test_head_sets import PLAIN
 from tests.unit.properties.visits import Visit
 
@@ -19,7 +20,7 @@ SETS = [entry.name for entry in index()]
 NAMES = [parameter.name for parameter in PARAMETERS]
 VALID: dict[str, st.SearchStrategy[str]] = {
     "model": st.sampled_from(["zoo-gpt2", "zoo-t5", "zoo-gpt2@500", "Qwen/Qwen3-0.6B"]),
-    "method": st.sampled_from(METHOD_NAMES),
+    "method": st.sampled_from(list(METHODS)),
     "data": st.sampled_from(SETS),
     "ablation": st.sampled_from(["zero", "mean", "resample"]),
     "unit": st.sampled_from(["head", "kv"]),

@@ -433,7 +433,7 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
 def test_files_of_half_the_size_are_no_reason_to_compute_with_half_the_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stored in float16, to be opened in float32, as the models of the zoo are: so is the cut, by transformers alone."""
+    """Stored in float16 and opened in float32, as the models of the zoo are: so is the cut, by transformers alone."""
     model, inputs = tiny("llama", dtype=torch.float16)
     model.save_pretrained(tmp_path / "full")
     config = json.loads((tmp_path / "full" / "config.json").read_text(encoding="utf-8"))

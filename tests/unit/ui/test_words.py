@@ -60,16 +60,3 @@ def test_duration(seconds: float | None, said: str) -> None:
 
 def test_a_users_text_never_becomes_markup() -> None:
     assert words.plain("**a** :red[b]\n$x$") == "\\*\\*a\\*\\* \\:red\\[b\\] ⏎ \\$x\\$"
-
-
-@pytest.mark.parametrize(
-    ("method", "metric", "task", "unit"),
-    [
-        ("ablation", "loss", "causal-lm", "nats"),
-        ("ablation", "drift", "embedding", "1 - cosine"),
-        ("ablation", "drift", "causal-lm", "nats of KL"),
-        ("fisher", "loss", "causal-lm", "nats²"),
-    ],
-)
-def test_units(method: str, metric: str, task: str, unit: str) -> None:
-    assert words.unit_of(method, metric, task) == unit
