@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 Verdict = Literal["holds", "fails", "mixed", "not measurable"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "fails", "mixed", "not measurable")
-Page = Literal["app.py", "pages/attention.py", "pages/switchboard.py", "pages/prune.py", "pages/lab.py"]
+Page = Literal[
+    "app.py", "pages/attention.py", "pages/switchboard.py", "pages/prune.py", "pages/lab.py", "pages/families.py"
+]
 Z_95 = 1.96
 
 

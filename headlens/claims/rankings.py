@@ -184,5 +184,5 @@ def replicates(found: Replication) -> Finding:
         rows[first][j] = rows[second][i] = value
     means = tuple(float(np.nanmean(row)) for row in rows.values())
     figure = Figure("bars", "set", "mean correlation", (Series("sets", found.names, means),), CLOSE)
-    again = Try("Measure on other text", "app.py", {"method": "gradient"})
+    again = Try("Compare the rankings", "pages/families.py", {"replicate_kind": "texts"})
     return Finding(verdict, rho.value, rho.low, rho.high, UNIT, found.sentence(), figure, again)

@@ -140,8 +140,9 @@ def beats_chance(curve: Curve, unit: str) -> Finding:
     verdict = {"better": "holds", "worse": "fails"}.get(found.overall, "mixed")
     words = {"holds": "beats", "fails": "is worse than", "mixed": "cannot be told from"}[verdict]
     sentence = (
-        f"On held-out examples the {curve.scores.method} order {words} chance: random orders cost {value:+.3g} {unit} "
-        f"more on average ({ends[0]:+.3g} to {ends[1]:+.3g}, {found.orders} orders)."
+        f"On held-out examples the {curve.scores.method} order {words} chance: random orders cost {abs(value):.3g} "
+        f"{unit} {'more' if value >= 0 else 'less'} on average (difference {ends[0]:+.3g} to {ends[1]:+.3g}, "
+        f"{found.orders} orders)."
     )
     again = Try("Draw the curve", "pages/prune.py", {"method": curve.scores.method})
     return Finding(

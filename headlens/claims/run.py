@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headlens.claims.base import Claim, Finding, NotMeasurable
 from headlens.errors import StoreError
+from headlens.interview.claims import OF_THE_LAB
 from headlens.server.limits import LimitError
 from headlens.store import unit_key
 
@@ -161,13 +162,19 @@ def key_of(context: Context, claim: Claim) -> str:
 def headline(found: Sequence[Checked]) -> str:
     """One sentence on where the model and the textbook part, and on how many claims there is anything to say."""
     measured = [one for one in found if one.finding.verdict != "not measurable"]
-    against = [one for one in found if one.disagrees]
+    against = {
+        who: [one for one in found if one.disagrees and (one.claim.name in OF_THE_LAB) == lab]
+        for who, lab in (("This model disagrees", False), ("The lab's own runs disagree", True))
+    }
     counts = {word: sum(one.finding.verdict == word for one in measured) for word in ("holds", "fails", "mixed")}
     start = (
         f"Of {len(found)} claims {len(measured)} could be measured: {counts['holds']} hold, {counts['fails']} fail, "
         f"{counts['mixed']} are mixed"
     )
-    if not against:
+    if not any(against.values()):
         return f"{start}; none contradicts the textbook."
-    listed = "; ".join(f"“{one.claim.statement.rstrip('.')}” {one.finding.verdict} here" for one in against)
-    return f"{start}. This model disagrees with the textbook: {listed}."
+    parts = []
+    for who, ones in against.items():
+        listed = "; ".join(f"“{one.claim.statement.rstrip('.')}” {one.finding.verdict} here" for one in ones)
+        parts += [f"{who} with the textbook: {listed}."] if ones else []
+    return " ".join([f"{start}.", *parts])

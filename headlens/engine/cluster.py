@@ -53,6 +53,7 @@ def connect(address: str | None, cores: int | None) -> bool:
         return False
     if wanted not in ("local", "auto"):
         check_address(wanted)
+        check_admission(wanted)
     own: dict[str, Any] = {}
     if wanted == "local":
         own = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
@@ -111,6 +112,30 @@ def check_address(address: str) -> None:
         raise HeadlensError(f"what answers at {address} is no Ray cluster; {JOIN}")
 
 
+def check_admission(address: str) -> None:
+    """Whether the cluster lets us in: Ray itself tries for half a minute, and then says that nobody was there.
+
+    Raises:
+        HeadlensError: it asks for a token, and we have none or another one. Ray takes a machine's own token for
+            ``auto`` only: a token that is shown to a wrong address is given away.
+    """
+    try:
+        from ray._raylet import GcsClient
+        from ray.exceptions import AuthenticationError
+    except ImportError:  # an older Ray knows no tokens
+        return
+    try:
+        with _unheard():
+            GcsClient(address=address)
+    except AuthenticationError as error:
+        raise HeadlensError(
+            f"the Ray cluster at {address} asks for a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to what "
+            "`ray get-auth-token` says on its head, or give --address auto on a machine that is part of the cluster"
+        ) from error
+    except Exception:  # noqa: BLE001 - whatever else is wrong, connecting says it
+        return
+
+
 def places(memory: int, accelerator: bool) -> int:
     """How many workers the machines that are there can hold: one a core (or GPU), as their memory allows.
 
@@ -138,6 +163,19 @@ def _quiet() -> None:
 
         if hasattr(worker, "print_to_stdstream"):
             worker.print_to_stdstream = lambda *_, **__: None
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Ray's own code, which is no Python, writes to the process's stderr, where an error takes one line: ours."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 @contextmanager

@@ -49,7 +49,8 @@ def _found(one: Checked, lens: Lens) -> None:
         from headlens.charts.claims import claim_figure
 
         figure = claim_figure(finding.figure, dark=dark())
-        st.plotly_chart(figure, width="stretch", key=f"claim_figure_{one.claim.name}", config={"displayModeBar": False})
+        key, alt = f"claim_figure_{one.claim.name}", finding.sentence
+        st.plotly_chart(figure, width="stretch", key=key, alt=alt, config={"displayModeBar": False})
     if finding.again is not None:
         _try(finding.again, one.claim.name, lens)
     if finding.verdict != "not measurable":

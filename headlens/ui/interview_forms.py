@@ -39,8 +39,9 @@ def widgets(question: Question, slot: str, seed: int, trial: Trial | None = None
         st.radio("Your answer", range(len(order)), index=None, key=f"_iv_{slot}_pick", format_func=labels.__getitem__)
     elif isinstance(question, ChooseAll):
         st.caption("Tick all that apply.")
-        for place, label in enumerate(lettered([question.options[number].text for number in order])):
-            st.checkbox(label, key=f"_iv_{slot}_tick_{place}")
+        for place, number in enumerate(order):
+            label = f"{LETTERS[place]}: {question.options[number].text}"
+            st.checkbox(words.label(label), key=f"_iv_{slot}_tick_{place}")
     elif isinstance(question, Order):
         _places(question, slot, order)
     elif isinstance(question, Number):
@@ -65,7 +66,7 @@ def _places(question: Order, slot: str, order: list[int]) -> None:
     for place in range(len(items)):
         end = {0: f" ({question.first})", len(items) - 1: f" ({question.last})"}.get(place, "")
         st.selectbox(
-            f"Place {place + 1}{words.plain(end)}",
+            words.label(f"Place {place + 1}{end}"),
             range(len(items)),
             index=None,
             key=f"_iv_{slot}_place_{place}",
@@ -78,8 +79,8 @@ def points(question: Free, slot: str) -> None:
     """The rubric of a free answer, to be ticked; inside a form."""
     st.markdown("**Which of these were in your answer?** Be strict; it is your own drill.")
     for number, point in enumerate(question.points):
-        must = " :gray[(not to be left out)]" if point.must else ""
-        st.checkbox(f"{words.plain(point.text)}{must}", key=f"_iv_{slot}_point_{number}")
+        must = " (not to be left out)" if point.must else ""
+        st.checkbox(words.label(f"{point.text}{must}"), key=f"_iv_{slot}_point_{number}")
 
 
 def picked(question: Question, slot: str, seed: int) -> Any:

@@ -24,7 +24,7 @@ from headlens.interview.schema import LEVELS, TOPICS
 from headlens.ui import state, words
 from headlens.ui.interview_feedback import explain
 from headlens.ui.interview_kit import Kit, cite_line, now, seed_of
-from headlens.ui.interview_question import draw, live_of, slot_of, text_of
+from headlens.ui.interview_question import draw, shown, slot_of
 
 KEY = "hl_iv_mock"
 """Id of the run that the session is in (or whose sheet it shows)."""
@@ -147,19 +147,19 @@ def _sheet(run: MockStart, kit: Kit) -> None:
     st.markdown(found.advice)
     import pandas as pd
 
-    st.dataframe(pd.DataFrame(_rows(found, kit)), hide_index=True, width="stretch")
+    st.dataframe(pd.DataFrame(_rows(run, found, kit)), hide_index=True, width="stretch")
     weakest = [f"{title} ({earned:.1f} of {possible:.0f})" for title, earned, possible in found.topics[:3]]
     st.markdown(f"**Weakest topics:** {', '.join(weakest)}.")
     bands = "; ".join(f"from {share:.0%} on: {name.lower()}" for share, name, _ in BANDS)
     st.caption(f"How it is judged: {bands}. Partly right answers earn a part of their points.")
     st.download_button(
-        "Download the score sheet", _csv(found, kit), "mock-interview.csv", "text/csv", key="_iv_mock_csv"
+        "Download the score sheet", _csv(run, found, kit), "mock-interview.csv", "text/csv", key="_iv_mock_csv"
     )
     _explanations(run, kit)
     st.button("Back to the start", key="_iv_mock_leave", on_click=lambda: st.session_state.pop(KEY, None))
 
 
-def _rows(found: Sheet, kit: Kit) -> list[dict[str, str]]:
+def _rows(run: MockStart, found: Sheet, kit: Kit) -> list[dict[str, str]]:
     rows = []
     for number, row in enumerate(found.rows, 1):
         question = kit.bank[row.question]
@@ -167,7 +167,7 @@ def _rows(found: Sheet, kit: Kit) -> list[dict[str, str]]:
         rows.append(
             {
                 "No.": str(number),
-                "Question": text_of(question, kit, live_of(question, kit)),
+                "Question": shown(question, slot_of(slot_name(run, row.question), 0), kit)[0],
                 "Topic": TOPICS[question.topic],
                 "Level": LEVELS[question.level],
                 "Kind": KINDS[question.kind],
@@ -178,9 +178,9 @@ def _rows(found: Sheet, kit: Kit) -> list[dict[str, str]]:
     return rows
 
 
-def _csv(found: Sheet, kit: Kit) -> str:
+def _csv(run: MockStart, found: Sheet, kit: Kit) -> str:
     out = io.StringIO()
-    rows = _rows(found, kit)
+    rows = _rows(run, found, kit)
     writer = csv.DictWriter(out, list(rows[0]) if rows else ["No."])
     writer.writeheader()
     writer.writerows(rows)
@@ -194,8 +194,8 @@ def _explanations(run: MockStart, kit: Kit) -> None:
             if name not in kit.bank:
                 continue
             question, slot = kit.bank[name], slot_of(slot_name(run, name), 0)
-            live = live_of(question, kit)
-            st.markdown(f"**{words.plain(text_of(question, kit, live))}**")
+            text, live = shown(question, slot, kit)
+            st.markdown(f"**{words.plain(text)}**")
             if slot.mark is not None:
                 explain(question, slot.seed, slot.given, slot.mark, live, kit)
             else:

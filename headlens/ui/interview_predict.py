@@ -28,6 +28,11 @@ def prediction(
     question: Predict, name: str, seed: int, kit: Kit, done: bool, record: Callable[[Any, Mark], None]
 ) -> None:
     """Draws the prediction, its measurement while it runs, and the outcome; ``record`` is called once with the mark."""
+    found: tuple[str, Outcome] | None = st.session_state.get("hl_iv_outcomes", {}).get(name)
+    if done and found is not None:  # of the model that was open then
+        _said(found[0])
+        _table(found[1])
+        return
     lens = kit.lens
     if lens is None or kit.chosen is None:
         st.info(
@@ -40,18 +45,21 @@ def prediction(
     except HeadlensError as error:
         st.info(words.plain(f"{error}. Skip it, or choose another model."), icon=":material/info:")
         return
-    committed: dict[str, int] = st.session_state.setdefault("hl_iv_committed", {})
-    if name not in committed:
-        _commit(question, name, seed, asked, committed)
+    committed: dict[tuple[str, str], int] = st.session_state.setdefault("hl_iv_committed", {})
+    place = committed.get((name, lens.fingerprint))  # another model has other heads, to be predicted anew
+    if place is None:
+        _commit(question, name, seed, asked, lambda picked: committed.update({(name, lens.fingerprint): picked}))
         return
-    st.markdown(f"You said: **{words.plain(asked.options[committed[name]])}**.")
+    _said(asked.options[place])
     key = ("iv predict", lens.fingerprint, kit.chosen.ablation, asked)
     if not background.is_shown(SECTION, key):
         background.start(SECTION, key, "Switching heads off on the live set", lambda job: _work(job, lens, asked, kit))
-    polling = background.busy(SECTION) and not done
-    st.fragment(run_every=background.poll_seconds() if polling else None)(_outcome)(
-        key, asked, committed[name], done, record
-    )
+    polling = background.busy(SECTION)
+    st.fragment(run_every=background.poll_seconds() if polling else None)(_outcome)(key, name, asked, place, record)
+
+
+def _said(option: str) -> None:
+    st.markdown(f"You said: **{words.plain(option)}**.")
 
 
 def _trial(lens: Lens, question: Predict, seed: int) -> Trial:
@@ -63,7 +71,7 @@ def _trial(lens: Lens, question: Predict, seed: int) -> Trial:
     return drawn[key]
 
 
-def _commit(question: Predict, name: str, seed: int, asked: Trial, committed: dict[str, int]) -> None:
+def _commit(question: Predict, name: str, seed: int, asked: Trial, keep: Callable[[int], None]) -> None:
     if asked.joint:
         st.markdown(f"The two heads: **{words.plain(' and '.join(asked.heads))}**.")
 
@@ -72,7 +80,7 @@ def _commit(question: Predict, name: str, seed: int, asked: Trial, committed: di
         if place is None:
             state.notice("Choose a prediction first; then it is measured.")
         else:
-            committed[name] = place
+            keep(place)
 
     with st.form(f"_iv_{name}_form", border=False):
         widgets(question, name, seed, asked)
@@ -94,12 +102,14 @@ def _work(job: Job, lens: Lens, asked: Trial, kit: Kit) -> Outcome:
     return measure(asked, lens.topology, evaluate, job.progress)
 
 
-def _outcome(key: Any, asked: Trial, picked: int, done: bool, record: Callable[[Any, Mark], None]) -> None:
+def _outcome(key: Any, name: str, asked: Trial, picked: int, record: Callable[[Any, Mark], None]) -> None:
     job = background.finished(SECTION, key)
     if job is None:
         return
     outcome: Outcome = job.result
-    if not done:
+    outcomes = st.session_state.setdefault("hl_iv_outcomes", {})
+    if name not in outcomes:
+        outcomes[name] = (asked.options[picked], outcome)
         record(picked, mark(outcome, picked, len(asked.options)))
         if not state.is_whole_page():
             state.rerun()  # the rest of the page waits for this

@@ -37,6 +37,7 @@ class Slot:
         mark: how good it was.
         answer: id of the kept answer; empty where it was not kept (a tie that does not count).
         rubric: whether a free answer's key points are shown.
+        text, live: the question and its number as they were when it was answered; the model may be another one since.
         error: what is wrong with what was typed.
         doubted: whether the learner said that it was guessed.
     """
@@ -47,6 +48,8 @@ class Slot:
     mark: Mark | None = None
     answer: str = ""
     rubric: bool = False
+    text: str = ""
+    live: Live | None = None
     error: str = ""
     doubted: bool = False
 
@@ -77,6 +80,14 @@ def live_of(question: Question, kit: Kit) -> Live | None:
     return live_or_reference(question.quantity, kit.shape, question.options)
 
 
+def shown(question: Question, slot: Slot, kit: Kit) -> tuple[str, Live | None]:
+    """The question and its number: as they were when it was answered, else of the model that is open now."""
+    if slot.mark is not None:
+        return slot.text, slot.live
+    live = live_of(question, kit)
+    return text_of(question, kit, live), live
+
+
 def draw(
     question: Question,
     name: str,
@@ -103,15 +114,17 @@ def draw(
     Returns:
         The mark, or None while it is not answered.
     """
-    slot, live = slot_of(name, seed), live_of(question, kit)
+    slot = slot_of(name, seed)
+    text, live = shown(question, slot, kit)
     kinds = f"{TOPICS[question.topic]} · {LEVELS[question.level]} · {KINDS[question.kind]}"
     st.caption(f"{heading} · {kinds}" if heading else kinds)
-    st.subheader(words.plain(text_of(question, kit, live)), anchor=False)
-    if live is not None and kit.shape is not None and live.shape.name != kit.shape.name:
+    st.subheader(words.plain(text), anchor=False)
+    if slot.mark is None and live is not None and kit.shape is not None and live.shape.name != kit.shape.name:
         st.caption(words.plain(f"{kit.shape.name} has no such number, so this one is about {live.shape.name}."))
 
     def record(given: Any, mark: Mark) -> None:
         slot.given, slot.mark, slot.error = given, mark, ""
+        slot.text, slot.live = text, live
         if mark.counts or run is not None:  # a mock interview has to go on
             answer = _answer(question, slot, mark, where, run, kit)
             kit.keep(answer)
@@ -178,6 +191,8 @@ def _mark(question: Question, given: Any, live: Live | None) -> Mark:
 def _answer(question: Question, slot: Slot, mark: Mark, where: Where, run: str | None, kit: Kit) -> Answer:
     seconds = min(time.monotonic() - slot.since, 86_400.0)
     model = kit.lens.name[:500] if kit.lens is not None and isinstance(question, (Number, Predict)) else None
+    if slot.live is not None:  # GPT-2 small where the model has no such number
+        model = slot.live.shape.name[:500]
     return Answer(
         question=question.id,
         score=mark.score,

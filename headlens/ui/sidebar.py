@@ -34,8 +34,12 @@ _STYLE = """<style>
 .stMainBlockContainer h2 { font-size: 1.35rem; padding: 0.6rem 0 0.3rem; }
 .stMainBlockContainer h3 { font-size: 1.15rem; padding: 0 0 0.3rem; }
 @media (max-width: 640px) { .stMainBlockContainer { padding: 4.4rem 0.8rem 2rem; } }
+.stApp [kind^="primary"], .stMultiSelect [data-tag] { color: light-dark(#ffffff, #11151c); }
+.stApp [kind^="primary"] kbd { opacity: 1; }
+.stCheckbox svg { stroke: light-dark(#ffffff, #11151c); }
 </style>"""
-"""Less air than Streamlit's own, so that the switches and what they do fit on one screen."""
+"""Less air than Streamlit's own, so that the switches and what they do fit on one screen; and dark ink on the primary
+colour of the dark theme, which is too light for Streamlit's white."""
 READY, ELSEWHERE = "Ready offline", "From the hub or a folder"
 
 

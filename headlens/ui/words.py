@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 SMALL = {"loss": 0.01, "drift": 0.001, "accuracy": 0.005}
 """Changes below this are called small in sentences: nats, 1 - cosine or nats, share of predictions."""
+_MARKUP = re.compile(r"[\\`*\[\]<~$&]|(?<![^\W_])_|_(?![^\W_])|:(?=\S)")
+"""What is markup inside a line; an underscore within a word and a colon before a space are none."""
 
 
 def count_sentence(values: Mapping[str, np.ndarray], *, metric: str, method: str, total: int, unit_word: str) -> str:
@@ -89,6 +92,14 @@ def plain(text: str) -> str:
     """The text as markdown shows it literally: a user's text never becomes markup."""
     special = "\\`*_{}[]()#+-.!|<>~$:&"
     return "".join(f"\\{c}" if c in special else c for c in text).replace("\n", " ⏎ ")
+
+
+def label(text: str) -> str:
+    """A control's label as markdown shows it literally, with as few backslashes as that takes.
+
+    A label is one line, so what makes headings and lists is harmless; and a screen reader reads every backslash.
+    """
+    return _MARKUP.sub(r"\\\g<0>", text).replace("\n", " ⏎ ")
 
 
 def percentile(rank: int, total: int) -> int:

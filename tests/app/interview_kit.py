@@ -38,10 +38,10 @@ def asked(app: AppTest, bank: Bank) -> Question:
 def option_places(app: AppTest, question: Choice | ChooseAll) -> list[int]:
     """Number of the option that stands at each place."""
     if isinstance(question, Choice):
-        labels = next(radio for radio in app.radio if radio.label == "Your answer").options
+        labels = [label.partition("** ")[2] for label in next(r for r in app.radio if r.label == "Your answer").options]
     else:
-        labels = [box.label for box in app.checkbox if box.key and "_tick_" in box.key]
-    plain = [label.replace("\\", "").partition("** ")[2] for label in labels]
+        labels = [box.label.partition(": ")[2] for box in app.checkbox if box.key and "_tick_" in box.key]
+    plain = [label.replace("\\", "") for label in labels]
     return [next(n for n, option in enumerate(question.options) if option.text == text) for text in plain]
 
 
@@ -84,6 +84,8 @@ def give(app: AppTest, question: Question, right: bool) -> AppTest:
     else:
         next(radio for radio in app.radio if radio.label == "Your prediction").set_value(0)
         return settle(submit(app))
+    names = [widget.label for widget in (*app.checkbox, *app.selectbox) if "_iv_" in (widget.key or "")]
+    assert not any(set("*\\") & set(name) for name in names)  # a screen reader would read them
     return submit(app)
 
 

@@ -81,6 +81,7 @@ def test_every_link_opens_its_page_in_its_state(
         "zero-mean-agree": Try("d", "app.py", {"method": "ablation", "ablation": "mean"}),
         "sharing-keeps": Try("e", "pages/lab.py", {"lab_section": "Sharing"}),
         "roles-go-last": Try("f", "pages/attention.py"),
+        "replicates": Try("g", "pages/families.py", {"replicate_kind": "texts"}),
     }
     claims = {claim.name: claim for claim in REGISTRY}
     found = [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from headlens.interview.bank import Bank
 from headlens.interview.progress import DiskLog
@@ -151,3 +154,56 @@ def test_follow_ups_are_offered_and_asked_at_once(open_app: Open, models: dict[s
     give(app, bank[following], right=True)
     app.button(key="_iv_next").click().run()
     assert asked(app, bank).id == "lr-sum"
+
+
+def other_model(app: AppTest, name: str) -> AppTest:
+    """As Back in the browser, or a link, changes it."""
+    app.query_params["model"] = name
+    return settle(app.run())
+
+
+def test_an_answer_keeps_its_question_when_the_model_is_changed(
+    open_app: Open, models: dict[str, str], bank: Bank
+) -> None:
+    from headlens.ui.interview_drill import KEY, Drill
+
+    app = section(settle(open_app(PAGE, model=models["gpt2"])), "Drill")
+    app.session_state[KEY] = Drill("test", ["sc-passes"], 1)
+    app.run()
+    give(app, bank["sc-passes"], right=True)
+    ask, said = app.subheader[0].value, next(m.value for m in app.markdown if m.value.startswith("You wrote"))
+    assert "13 passes" in said  # 3 layers of 4 heads, and the pass with all on
+    app = other_model(app, models["llama"])
+    assert app.subheader[0].value == ask
+    assert said in [markdown.value for markdown in app.markdown]
+    assert [answer.model for answer in answers()] == ["small-gpt2"]
+
+
+def test_another_model_is_predicted_anew_and_an_outcome_stays(
+    open_app: Open, models: dict[str, str], bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from headlens.ui import interview_predict
+    from headlens.ui.interview_drill import KEY, Drill
+
+    app = section(settle(open_app(PAGE, model=models["gpt2"])), "Drill")
+    app.session_state[KEY] = Drill("changed", ["ro-predict"], 1)  # heads that no other test has measured
+    app.run()
+    go_on = threading.Event()
+    work = interview_predict._work
+    monkeypatch.setattr(interview_predict, "_work", lambda *args: (go_on.wait(30), work(*args))[1])
+    next(radio for radio in app.radio if radio.label == "Your prediction").set_value(0)
+    submit(app)  # committed for this model, and not measured yet
+    assert "You said" in texts(app)
+    app.query_params["model"] = models["llama"]
+    app.run()
+    assert "You said" not in texts(app)
+    assert answers() == []
+    go_on.set()
+    settle(app)
+    give(app, bank["ro-predict"], right=True)
+    said, table = texts(app), app.dataframe[0].value
+    assert "You said" in said
+    kept = len(answers())
+    app = other_model(app, models["gpt2"])
+    assert app.dataframe[0].value.equals(table)
+    assert len(answers()) == kept

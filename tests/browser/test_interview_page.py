@@ -133,6 +133,46 @@ def test_a_drill_by_keyboard_leaving_and_coming_back(visit: object, bank: Bank, 
     expect(answered).to_have_text(str(len(kept)), timeout=SLOW)
 
 
+CONTRASTS = """() => {
+    const rgba = (text) => { const found = text.match(/[\\d.]+/g).map(Number); return [...found, 1].slice(0, 4) }
+    const over = ([r, g, b, a], below) => [r, g, b].map((value, i) => value * a + below[i] * (1 - a))
+    const light = (colour) => colour.map((value) => value / 255)
+        .map((value) => value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, value, i) => sum + value * [0.2126, 0.7152, 0.0722][i], 0)
+    const found = []
+    for (const element of document.querySelectorAll('.stApp :is(p, a, li, h1, h2, h3, kbd, label, td, [data-tag])')) {
+        const box = element.getBoundingClientRect()
+        if (!element.textContent.trim() || box.width < 2 || element.closest('[disabled]')) continue
+        const above = []
+        for (let each = element; each; each = each.parentElement) above.unshift(each)
+        let ground = [255, 255, 255], opacity = 1
+        for (const each of above) {
+            ground = over(rgba(getComputedStyle(each).backgroundColor), ground)
+            opacity *= getComputedStyle(each).opacity
+        }
+        const [r, g, b, a] = rgba(getComputedStyle(element).color)
+        const [one, two] = [light(over([r, g, b, a * opacity], ground)), light(ground)].sort((x, y) => y - x)
+        found.push([(one + 0.05) / (two + 0.05), element.textContent.trim().slice(0, 40)])
+    }
+    return found
+}"""
+"""The ratio of each text to its ground, by the formula of WCAG 2.1; 4.5 is asked for."""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read(visit: object, scheme: str) -> None:
+    page = visit(color_scheme=scheme)  # type: ignore[operator]
+    for name in ("The question", "Drill", "Mock interview", "Cheat sheet"):
+        part(page, name)
+        if name == "Drill":
+            page.get_by_role("combobox", name=re.compile("Topics")).click()
+            page.get_by_role("option", name="Speed and size").click()
+            idle(page)
+        found = page.evaluate(CONTRASTS)
+        assert len(found) > 20
+        assert [(ratio, text) for ratio, text in found if ratio < 4.5] == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_phone_width_has_no_sideways_overflow(visit: object, scheme: str) -> None:
     page = visit(viewport={"width": 390, "height": 844}, color_scheme=scheme)  # type: ignore[operator]

@@ -16,7 +16,7 @@ from headlens.claims.costs import CURVE, EXAMPLE, OPERATIONS, SWEEP, passes, sec
 from headlens.claims.examples import LEAST_PICTURES, make_context, some, tokens_of
 from headlens.claims.export import csv, markdown, page
 from headlens.claims.registry import REGISTRY, find_claims
-from headlens.claims.run import check_all, headline
+from headlens.claims.run import Checked, check_all, headline
 from headlens.data.batch import Encoded
 from headlens.errors import Cancelled, HeadlensError
 from headlens.interview.claims import CLAIMS
@@ -153,6 +153,23 @@ def test_the_headline_names_what_contradicts_the_textbook(context: Context) -> N
     assert "Of 2 claims 1 could be measured: 1 hold, 0 fail, 0 are mixed" in headline(found)
     assert "“Single effects add up to the joint effect” holds here" in headline(found)
     assert "none contradicts" in headline(check_all(context, [Long()], costly=True))
+
+
+def test_the_headline_does_not_say_of_the_model_what_the_lab_found(context: Context) -> None:
+    (scratch,) = find_claims(["scratch-worse"])
+    lab = Checked(scratch, Finding("fails", -0.1, -0.2, 0.0, "nats", "So it is."), 0.0)
+    own = check_all(context, [Counting()])
+    assert headline([lab]).endswith(
+        f"The lab's own runs disagree with the textbook: “{scratch.statement[:-1]}” fails here."
+    )
+    assert "This model disagrees" not in headline([lab])
+    both = headline([lab, *own])
+    assert (
+        both.index("This model disagrees")
+        < both.index("add up")
+        < both.index("The lab's own runs")
+        < both.index("scratch")
+    )
 
 
 def test_exports_hold_every_claim_and_no_markup(context: Context) -> None:

@@ -105,6 +105,8 @@ def test_beats_chance() -> None:
     assert worse.value == pytest.approx(3.02 - 3.8)
     assert better.low is not None
     assert better.low > 0
+    assert "0.82 nats more on average" in better.sentence
+    assert "0.78 nats less on average" in worse.sentence
 
 
 def layers(costs: list[float], sem: float) -> AllButOne:

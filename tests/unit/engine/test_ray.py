@@ -88,6 +88,31 @@ def assert_same(found: Mapping[Place, np.ndarray], wanted: Mapping[Place, np.nda
 LOSS = SweepSpec(METRICS["loss"])
 
 
+def test_a_cluster_that_asks_for_a_token_says_so(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Tried by hand with `ray start --head` of Ray 2.60, which asks where the machine has a token."""
+    from ray import _raylet
+    from ray.exceptions import AuthenticationError
+
+    from headlens.engine import cluster
+
+    def refuse(address: str) -> None:
+        os.write(2, b"noise")
+        raise AuthenticationError(f"no token for {address}")
+
+    def fail(address: str) -> None:
+        raise RuntimeError(address)
+
+    monkeypatch.setattr(_raylet, "GcsClient", refuse)
+    with pytest.raises(HeadlensError, match="the Ray cluster at head:1 asks for a token: set RAY_AUTH_MODE=token"):
+        cluster.check_admission("head:1")
+    os.write(2, b"heard")
+    assert capfd.readouterr().err == "heard"
+    monkeypatch.setattr(_raylet, "GcsClient", fail)
+    cluster.check_admission("head:1")  # what else is wrong, connecting says
+
+
 @pytest.mark.parametrize(("metric", "ablation", "unit"), [("loss", "zero", "head"), ("drift", "mean", "kv")])
 def test_a_sweep_on_two_nodes(
     engine: RayEngine, lens: Lens, data: EncodedData, metric: str, ablation: Any, unit: Any, tmp_path: Path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -60,3 +62,20 @@ def test_duration(seconds: float | None, said: str) -> None:
 
 def test_a_users_text_never_becomes_markup() -> None:
     assert words.plain("**a** :red[b]\n$x$") == "\\*\\*a\\*\\* \\:red\\[b\\] ⏎ \\$x\\$"
+
+
+@pytest.mark.parametrize("text", ["A: rank(W_Q W_K^T) <= 30 % - so?", "Place 1 (first)", "1. a > b + c", "1.5 = 3/2!"])
+def test_a_controls_name_is_read_without_backslashes_where_nothing_is_markup(text: str) -> None:
+    assert words.label(text.replace("<=", "at most")) == text.replace("<=", "at most")
+
+
+@pytest.mark.parametrize(
+    "text", ["*a*", "_a_", "`a`", "$a$", ":red[a]", ":smile:", "[a](b)", "<b>", "~a~", "a &lt; b", "\\"]
+)
+def test_a_controls_name_never_becomes_markup(text: str) -> None:
+    """Each sign that starts markup in the CommonMark rules, or in Streamlit's, stands behind a backslash."""
+    written = words.label(text)
+    assert written.replace("\\", "") == text.replace("\\", "")
+    bare = re.sub(r"\\.", "", written)
+    assert not set("*_`$[<~&\\") & set(bare)
+    assert ":r" not in bare and ":s" not in bare  # noqa: PT018
