@@ -6,7 +6,7 @@ import numpy as np
 
 import headlens
 from headlens.data.encode import encode
-from headlens.data.select import load_data
+from headlens.data.select import default_for, load_data
 from headlens.evaluate import evaluate
 from headlens.heads import HeadSet
 from headlens.importance import METHODS, Request
@@ -21,7 +21,8 @@ metric = metric_for(None, lens.task)
 
 
 def half(split):
-    return encode(lens, load_data(None, task=lens.task, split=split, limit=EXAMPLES))
+    data = load_data(default_for(lens), task=lens.task, split=split, limit=EXAMPLES)
+    return encode(lens, data)
 
 
 score_half, held_out = half("score"), half("held-out")

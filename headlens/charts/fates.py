@@ -65,8 +65,8 @@ def role_fates(found: Fates, scores: HeadScores, *, unit: str = "", dark: bool =
             )
     styled(figure, dark=dark, title="", x="", y="", height=130 + 30 * len(names))
     end = f" ({unit})" if unit else ""
-    figure.update_xaxes(title_text=f"score{end}", row=1, col=1)
-    figure.update_xaxes(title_text="heads off when it goes (%)", range=[-2, 103], row=1, col=2)
+    figure.update_xaxes(title_text=f"score{end}", exponentformat="power", nticks=4, row=1, col=1)
+    figure.update_xaxes(title_text="goes at (% off)", range=[-2, 103], row=1, col=2)
     figure.update_yaxes(categoryorder="array", categoryarray=names[::-1])
     figure.update_layout(margin={"t": 40})
     return figure

@@ -80,6 +80,7 @@ def _squares(
             xgap=2,
             ygap=2,
             hoverongaps=False,
+            showscale=len(across) > LEGIBLE,
             colorbar={"title": {"text": title, "side": "right"}, "thickness": 12},
         )
     )

@@ -19,7 +19,10 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "triangle
 
 
 def skill_bars(found: ProbeResult, *, dark: bool = False) -> go.Figure:
-    """Right answers (%) on the left, loss of the right answer (nats) on the right; bars with 95 % intervals."""
+    """Right answers (%) on the left, loss of the right answer (nats) on the right; bars with 95 % intervals.
+
+    The dashed line is guessing. Axis titles are short, since both stand side by side on a phone.
+    """
     colours = look(dark)
     switched = found.off != "none"
     names = [each.skill.title for each in found.skills]
@@ -28,7 +31,9 @@ def skill_bars(found: ProbeResult, *, dark: bool = False) -> go.Figure:
     if switched:
         series.append(("with the switches", colours.after, True))
     for title, fill, after in series:
-        pattern = {"shape": "/", "fgcolor": colours.text, "size": 5, "solidity": 0.12} if after else {}
+        pattern = (
+            {"shape": "/", "fillmode": "overlay", "fgcolor": colours.text, "size": 5, "solidity": 0.12} if after else {}
+        )
         marker = {"color": fill, "pattern": pattern}
         right = [each.accuracy if after else each.accuracy_before for each in found.skills]
         lost = [each.loss_mean if after else each.loss_mean_before for each in found.skills]
@@ -53,8 +58,8 @@ def skill_bars(found: ProbeResult, *, dark: bool = False) -> go.Figure:
     height = 120 + (44 if switched else 30) * max(1, len(names))
     styled(figure, dark=dark, title="", x="", y="", height=height)
     figure.add_vline(x=50, line={"color": colours.text, "dash": "dash", "width": 1}, row=1, col=1)  # type: ignore[arg-type]
-    figure.update_xaxes(title_text="right answers (%), guessing: 50", range=[0, 102], row=1, col=1)
-    figure.update_xaxes(title_text="loss of the right answer (nats)", rangemode="tozero", row=1, col=2)
+    figure.update_xaxes(title_text="right answers (%)", range=[0, 102], row=1, col=1)
+    figure.update_xaxes(title_text="loss (nats)", rangemode="tozero", row=1, col=2)
     figure.update_yaxes(autorange="reversed", showgrid=False)
     figure.update_layout(barmode="group", bargap=0.28, bargroupgap=0.06, margin={"t": 36})
     return figure

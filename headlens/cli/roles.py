@@ -176,7 +176,8 @@ def _fates(found: RoleScores, scores: HeadScores) -> dict[str, Any]:
                 "sentence": fate.sentence(standing.total),
             }
         )
-    return {"method": scores.method, "sentence": summary(standing, scores), "roles": rows}
+    said = f"{summary(standing, scores)} {scores.stability() if scores.n else ''}".strip()
+    return {"method": scores.method, "reliability": scores.reliability, "sentence": said, "roles": rows}
 
 
 def _show(console: Console, result: dict[str, Any], target: Path) -> None:

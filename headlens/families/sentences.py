@@ -51,7 +51,7 @@ def _models(count: int) -> str:
 
 
 def _removable(shown: Sequence[Shown]) -> str:
-    limits = {row.metric: f"{row.limit:g} {row.unit} of {row.metric}" for row, *_ in shown}
+    limits = {row.metric: _limit(row) for row, *_ in shown}
     least = sum(low >= 0.3 for _, _, low, _ in shown)
     middle = median(value for _, value, _, _ in shown)
     return (
@@ -59,6 +59,13 @@ def _removable(shown: Sequence[Shown]) -> str:
         f"can go, least important first in steps of a tenth; the median of {_models(len(shown))} is {_share(middle)}, "
         f"and in {least} of {len(shown)} it is surely 30 % or more."
     )
+
+
+def _limit(row: Row) -> str:
+    """``0.1 nats of loss``; a unit that is a formula stands in brackets."""
+    if " " in row.unit:
+        return f"{row.limit:g} of {row.metric} ({row.unit})"
+    return f"{row.limit:g} {row.unit} of {row.metric}"
 
 
 def _single(shown: Sequence[Shown]) -> str:

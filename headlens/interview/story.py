@@ -191,8 +191,8 @@ def _copying(numbers: dict[str, Any]) -> Step:
         (
             "Induction heads look for the last time the present token stood there, and copy what came next.",
             "They were chosen on one draw of random blocks and judged on another.",
-            "Published for Llama-3-8B: up to about 32 % on pattern tasks (Crosbie and Shutova 2024, abstract), with 1 % "
-            "of the heads by summaries of the paper.",
+            "Published for Llama-3-8B: up to about 32 % on pattern tasks (Crosbie and Shutova 2024, abstract); 1 % of "
+            "the heads is enough by summaries of the paper.",
             "So choose a metric that can see what you would miss.",
         ),
         f"Copying: {copying['examples']} random blocks of tokens, twice in a row; {copying['tokens']} predictions. "

@@ -20,6 +20,7 @@ from headlens.pruning.full_model import taken_out
 from headlens.pruning.outcomes import Outcome, Yardstick
 from headlens.pruning.random_cuts import Control, random_cut, trained_the_same_way, unit_of
 from headlens.pruning.recovery import Recovered
+from headlens.pruning.shares import share_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,10 +88,9 @@ class RecoveryTable:
         if full := self.values(FULL):
             lost = before - full[0]
             if lost > 0 and self.metric != "drift":
-                share = (before - after) / lost
                 found.append(
                     f"The cut costs {lost:.3g} of {self.metric} ({full[0]:.4g} to {before:.4g}); recovery takes back "
-                    f"{100 * share:.0f} % of it ({after:.4g})."
+                    f"{100 * (before - after) / lost:.0f} % of it ({after:.4g}; {self._share_error()})."
                 )
             elif self.metric == "drift":
                 found.append(f"Drift from the full model: {before:.4g} cut, {after:.4g} recovered.")
@@ -105,6 +105,15 @@ class RecoveryTable:
                 f"{after - trained[0]:+.3g} of {self.metric}."
             )
         return [*found, self.control()]
+
+    def _share_error(self) -> str:
+        """How far the share that comes back can be trusted, paired by example."""
+        (full,), (cut,), (trained,) = (self.named(name) for name in (FULL, CUT, RECOVERED))
+        back, gone = (cut.outcome.against(row.outcome, self.metric) for row in (trained, full))
+        low, high = share_interval(back, gone)
+        if math.isnan(low):
+            return "what the cut costs cannot be told from nothing here, so that share has no error bar"
+        return f"95 % interval {100 * low:.0f} to {100 * high:.0f} %"
 
     def control(self) -> str:
         """Whether the choice of heads mattered after recovery."""

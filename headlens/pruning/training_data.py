@@ -85,8 +85,20 @@ def recovery_data(
         ]
         return _joined(parts)
 
+    if held_out is None and not _is_set(names[0]):
+        _check_enough(load_data(names[0], task=lens.task, split="all"))
     report = load(reported, "held-out" if held_out is None else None, "held-out")
     return _apart(load(names, trained_on, "score"), report, seed)
+
+
+def _check_enough(whole: DataSet) -> None:
+    """Whether a file has an example for each of three parts; raises DataError."""
+    different = len(set(whole.examples))
+    if different < len(("train", "watch", "report")):
+        raise DataError(
+            f"{whole.name}: {different} different example{'' if different == 1 else 's'} cannot be trained on, watched "
+            "and reported; add some, or name other data for what is reported: --held-out FILE"
+        )
 
 
 def _names(lens: Lens, spec: str | None) -> list[str]:

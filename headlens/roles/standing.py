@@ -30,14 +30,14 @@ def summary(found: Fates, scores: HeadScores, unit: str = "") -> str:
         return "No head passes the threshold of a role, so there is nothing to say on when roles go."
     last, first = found.fates[0], found.fates[-1]
     told = [fate for fate in found.fates if fate.p_value <= 1 - LEVEL]
-    later = sum(fate.rank > 0.5 for fate in told)
     text = f"Heads of the role {_when(last)} go last on average"
     if last is not first:
         text += f", those of {_when(first)} first"
-    text += (
-        f"; of {len(found.fates)} roles {later} go later and {len(told) - later} sooner than a random order, so that "
-        "it can be told from chance."
-    )
+    later, total = sum(fate.rank > 0.5 for fate in told), len(found.fates)
+    if told:
+        text += f". {later} of {total} roles surely go later than in a random order, and {len(told) - later} sooner."
+    else:
+        text += f". That none of the {total} roles goes at another time than in a random order cannot be ruled out."
     special = {head for fate in found.fates if not DETECTORS[fate.role].general for head in fate.heads}
     values = {head: scores.values[head.site][head.layer, head.head] for head in scores.topology.heads()}
     own, others = ([float(v) for h, v in values.items() if (h in special) is wanted] for wanted in (True, False))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
+from headlens.data.select import OWN_SET
 from headlens.errors import DataError
 from headlens.server import limits
 from headlens.ui import words
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 TYPES = ("png", "jpg", "jpeg", "webp")
 MAX_PIXELS = 40_000_000
+OWN_PICTURE = "three shapes and the sign (three dots) that asks how many there are, as the model knows them"
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,9 @@ def picture_input(lens: Lens) -> PictureInput:
             on_change=_take,
             args=(key,),
         )
-        st.caption("Until you give one, you see a simple drawing.")
-        image = Image.fromarray(simple_picture())
+        own = getattr(lens.model.config, OWN_SET, None) == "shapes"
+        st.caption(f"Until you give one, you see {OWN_PICTURE if own else 'a simple drawing'}.")
+        image = Image.fromarray(own_picture() if own else simple_picture())
     else:
         left, right = st.columns([3, 1], vertical_alignment="center")
         left.caption(f"Picture: {words.plain(kept[0])}")
@@ -102,6 +105,18 @@ def open_picture(name: str, content: bytes) -> Any:
             return picture.convert("RGB")
     except (OSError, UnidentifiedImageError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise DataError(f"{name[:80]} cannot be read as a picture; take one of {', '.join(TYPES)}") from error
+
+
+def own_picture() -> np.ndarray:
+    """A scene of the shapes that the zoo's model knows, uint8 ``[32, 32, 3]``: how many are there?"""
+    from headlens.zoo.shapes import Scene, Shape, picture
+
+    shapes = (
+        Shape("circle", "red", 15, 9, 5),
+        Shape("square", "blue", 22, 22, 4),
+        Shape("triangle", "green", 11, 23, 3),
+    )
+    return picture(Scene("count", shapes))
 
 
 def simple_picture(side: int = 224) -> np.ndarray:

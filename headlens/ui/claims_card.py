@@ -32,8 +32,8 @@ def card(claim: Claim, one: Checked | None, lens: Lens, cost: str) -> None:
             st.caption(f"Not checked yet; about {cost} by itself.")
         else:
             _found(one, lens)
-        with st.expander("Rule, published counterpart, why it matters"):
-            st.markdown(f"**Rule, fixed beforehand.** {words.plain(claim.rule)}")
+        st.caption(f"**Rule, fixed beforehand.** {words.plain(claim.rule)}")
+        with st.expander("Published counterpart, why it matters"):
             st.markdown(f"**Published.** {words.plain(claim.published.line())}")
             st.markdown(f"**Why it matters.** {words.plain(claim.why)}")
 

@@ -91,7 +91,7 @@ def in_words(rows: Sequence[Row]) -> None:
             if row.cut is not None and row.cut.sentence():
                 said.insert(1, f"- The heads that can go: {row.cut.sentence()}")
             st.markdown("\n".join(f"- {words.plain(line[2:])}" for line in said))
-            st.caption(f"Measured in {sum(row.seconds.values()):.0f} s.")
+            st.caption(f"It took {sum(row.seconds.values()):.0f} s, besides what was in the store before.")
 
 
 def download(rows: Sequence[Row]) -> None:

@@ -31,7 +31,8 @@ def _figures() -> None:
     st.markdown(words.plain(sentence(found)))
     for row in (_lines(found), _memory(found)):
         for column, (label, value, note) in zip(st.columns(len(row)), row, strict=True):
-            column.metric(label, value, help=note)
+            column.metric(label, value)
+            column.caption(note)
     st.subheader("Models in memory", anchor=False)
     if found.models:
         st.dataframe(
@@ -62,25 +63,25 @@ def sentence(found: Health) -> str:
 
 def _lines(found: Health) -> list[tuple[str, str, str]]:
     return [
-        ("Switches", _standing(found.switches), "At work and waiting, of what the line holds: answers to clicks."),
-        ("Background work", _standing(found.work), "At work and waiting, of what the line holds: scores, texts, cuts."),
-        ("Turned away", f"{found.refused:,}", "Since the start, because a line was full."),
-        ("Up for", _seconds(found.uptime_seconds), "Since HeadLens was loaded in this process."),
+        ("Answers to clicks", f"{found.switches.at_work} at work", _line(found.switches)),
+        ("Background work", f"{found.work.at_work} at work", _line(found.work)),
+        ("Turned away", f"{found.refused:,}", "since the start, because a line was full"),
+        ("Up for", _seconds(found.uptime_seconds), "since HeadLens was loaded here"),
     ]
 
 
 def _memory(found: Health) -> list[tuple[str, str, str]]:
     store = "not readable" if found.store_bytes is None else f"{found.store_bytes / 1e6:,.1f} MB"
     return [
-        ("Memory", f"{found.memory_bytes / 1e6:,.0f} MB", "Resident memory of the server process."),
-        ("Shared results", f"{found.result_bytes / 1e6:,.1f} MB", f"{found.results:,} results in memory."),
-        ("Store", store, "Results on disk; looked at every half minute."),
-        ("Threads", f"{found.threads}", "Of the server process."),
+        ("Memory", f"{found.memory_bytes / 1e6:,.0f} MB", "of the server process"),
+        ("Shared results", f"{found.result_bytes / 1e6:,.1f} MB", f"{found.results:,} results in memory"),
+        ("Store", store, "on disk, looked at every half minute"),
+        ("Threads", f"{found.threads}", "of the server process"),
     ]
 
 
-def _standing(line: Standing) -> str:
-    return f"{line.at_work} + {line.waiting} of {line.places}"
+def _line(line: Standing) -> str:
+    return f"{line.waiting} of {line.places} places in the line taken"
 
 
 def _seconds(seconds: float) -> str:
@@ -99,13 +100,14 @@ def _allowed() -> None:
 def allowed_lines(found: limits.Limits) -> Iterable[str]:
     """One line a limit."""
     yield f"Profile: {found.profile}."
-    yield f"Models: {', '.join(found.models) or 'any'}; {_flag(found.folders, 'folders')}; " + _flag(
-        found.downloads, "downloads from the hub"
+    yield (
+        f"Models: {', '.join(found.models) or 'any'}; {_flag(found.folders, 'folders')}; "
+        f"{_flag(found.downloads, 'downloads from the hub')}."
     )
-    yield _flag(found.training, "Training (recovery, lab, learned gates)")
+    yield f"{_flag(found.training, 'Training (recovery, lab, learned gates)')}."
     yield f"A prompt of {found.prompt_characters:,} characters and {found.prompt_tokens:,} tokens."
     yield f"A text of {found.text_characters:,} characters, a file of {found.upload_bytes / 1024:,.0f} kB."
-    yield f"{found.at_once} computations at a time, {found.waiting} in line."
+    yield f"{found.at_once} computation{'s' if found.at_once > 1 else ''} at a time, {found.waiting} in line."
 
 
 def _flag(on: bool, what: str) -> str:

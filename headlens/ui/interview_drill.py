@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import streamlit as st
@@ -63,6 +64,16 @@ def start(kit: Kit, count: int, topics: list[Topic], levels: list[int]) -> None:
     queue = choose(
         kit.bank, events, count=count, now=now(), seed=seed, topics=topics, levels=levels, weak=weak, skip=skip
     )
+    _new(queue)
+
+
+def ask(names: Sequence[str]) -> None:
+    """Begins a drill of these questions, and turns to it."""
+    _new(list(names))
+    st.session_state["hl_iv_section"] = "Drill"
+
+
+def _new(queue: list[str]) -> None:
     number = st.session_state["hl_iv_drills"] = st.session_state.get("hl_iv_drills", 0) + 1
     st.session_state[KEY] = Drill(f"drill{number}", queue, len(queue))
 

@@ -12,7 +12,7 @@ import streamlit as st
 
 from headlens.errors import HeadlensError
 from headlens.interview.bank import Bank, cite_text, load_bank
-from headlens.interview.claims import OF_THE_LAB, claim_line
+from headlens.interview.claims import CLAIMS, OF_THE_LAB, claim_line
 from headlens.interview.progress import DiskLog, Event, Log, MemoryLog, progress_file
 from headlens.interview.schema import GRADES, Cite, Statement
 from headlens.interview.shape import shape_of
@@ -128,11 +128,12 @@ def statement(bank: Bank, said: Statement) -> str:
 
 
 def live_line(claim: str | None) -> str:
-    """The live verdict of a claim as markdown shows it literally, or nothing."""
+    """What is checked, and how it came out here, as markdown shows it literally; or nothing."""
     found = None if claim is None else claim_line(claim)
-    if found is None:
+    if claim is None or found is None:
         return ""
-    return f"{'In the runs of the lab' if claim in OF_THE_LAB else 'On this model'}: {words.plain(found)}"
+    where = "In the runs of the lab" if claim in OF_THE_LAB else "On this model"
+    return words.plain(f"{where}: “{CLAIMS[claim].rstrip('.')}” {found}")
 
 
 def statements(bank: Bank, said: Iterable[Statement]) -> None:

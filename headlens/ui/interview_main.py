@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import shlex
 from collections.abc import Callable, Sequence
 
 import streamlit as st
@@ -14,12 +15,12 @@ from headlens.interview.quantities import QUANTITIES, NotHereError, live
 from headlens.interview.schema import Statement
 from headlens.interview.shape import GPT2_SMALL
 from headlens.paths import is_checkout
-from headlens.ui import state, words
+from headlens.ui import interview_drill, state, words
 from headlens.ui.interview_claims import offer
 from headlens.ui.interview_kit import Kit, all_sources, cite_line, seed_of, sources_caption, statement, statements
 from headlens.ui.interview_question import draw, forget
 
-SLOT = "question"
+SLOT, MINUTE = "question", "red-one-minute"
 EXAMPLE = "worked_example.py"
 LIVE = ("head-parameters", "attention-share", "kv-bytes-per-token", "kv-saved-by-query-head", "kv-saved-by-groups")
 """Quantities of the worked example, computed from the opened model."""
@@ -37,6 +38,10 @@ def show(kit: Kit) -> None:
         )
     else:
         st.button("Ask me again", key="_iv_again", on_click=_again, type="tertiary", icon=":material/replay:")
+        st.caption(
+            "Now read Two sentences, One minute and When it stops working below, say it yourself, and do a drill of "
+            "five: about 15 minutes in all."
+        )
     st.divider()
     names = list(PARTS)
     current = st.session_state.get("hl_iv_part")
@@ -98,8 +103,15 @@ def picture(alt: str) -> None:
 
 def _minute(kit: Kit) -> None:
     st.subheader("One minute", anchor=False)
-    st.caption("Say it aloud with a clock. Six sentences, each with its source.")
+    st.caption("Say it aloud with a clock. Six points, each with its source.")
     statements(kit.bank, kit.bank.main.one_minute)
+    st.button(
+        "Now say it yourself, and check it",
+        key="_iv_minute_try",
+        icon=":material/record_voice_over:",
+        on_click=interview_drill.ask,
+        args=([MINUTE, *(name for name in kit.bank[kit.bank.main.question].follow_ups if name != MINUTE)],),
+    )
 
 
 def _long(kit: Kit) -> None:
@@ -141,12 +153,19 @@ def _example(kit: Kit) -> None:
     st.markdown(
         "**The score, the cut and the control in one small program.** It needs no network and no data of yours:"
     )
-    name = kit.lens.name if kit.lens is not None else "smollm2-135m"
     place = f"assets/interview/{EXAMPLE}" if is_checkout() else EXAMPLE  # installed: as the download below is called
-    st.code(f'python {place} "{name}"', language="bash")
+    st.code(f"python {place} {shlex.quote(_example_model(kit))}", language="bash")
     code = (interview_dir() / EXAMPLE).read_text(encoding="utf-8")
     st.code(code, language="python", line_numbers=True)
     st.download_button("Download the program", code, EXAMPLE, "text/x-python", key="_iv_example_download")
+
+
+def _example_model(kit: Kit) -> str:
+    """The chosen model, as a command takes it; a small one that is always there where it has no gradient score."""
+    from headlens.metrics import metric_for
+
+    scored = kit.lens is not None and metric_for(None, kit.lens.task).differentiable
+    return state.get("model") if scored and kit.chosen is not None else "zoo-gpt2"
 
 
 def _basics(kit: Kit) -> None:

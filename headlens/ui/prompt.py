@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,21 +11,12 @@ import streamlit as st
 from headlens.errors import DataError
 from headlens.server import limits
 from headlens.ui import state
+from headlens.ui.starts import starts_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from headlens.lens import Lens
-
-EXAMPLES = {
-    "Repeat a name": "When Mary and John went to the store, John gave a drink to",
-    "Repeat a list": "cherry, lamp, river, violin, stone. Once more: cherry, lamp, river,",
-    "Close a quote": 'She looked at the sea and said, "I have never been so happy',
-    "A capital": "The capital of France is Paris, and the capital of Italy is",
-    "Agreement": "The keys to the old cabinet near the window",
-}
-"""Short prompts whose next word needs a skill, to start with."""
-TARGET = "Das ist ein kleines Haus."
 
 
 @dataclass(frozen=True)
@@ -67,13 +59,15 @@ def prompt_box(lens: Lens, *, need_target: bool = False) -> tuple[str, str | Non
         on_change=lambda: st.session_state.update(hl_prompt=st.session_state["_prompt"] or ""),
         help=_help(lens),
     )
-    if lens.task == "causal-lm":
-        st.pills("Try one", list(EXAMPLES), key="_prompt_example", wrap=True, on_change=_take_example)
+    examples = starts_of(lens).examples
+    if lens.task == "causal-lm" and examples:
+        key = f"_prompt_example_{next(iter(examples))}"  # other examples are another widget
+        st.pills("Try one", list(examples), key=key, wrap=True, on_change=_take_example, args=(key, examples))
     if not (need_target and lens.task == "seq2seq"):
         return st.session_state["hl_prompt"], None
     st.text_input(
         "Target text (what the decoder writes)",
-        value=state.fill_text("_target", state.remember("target", TARGET)),
+        value=state.fill_text("_target", st.session_state["hl_target"]),
         key="_target",
         max_chars=limits.current().prompt_characters,
         on_change=lambda: st.session_state.update(hl_target=st.session_state["_target"] or ""),
@@ -158,19 +152,20 @@ def text_of(lens: Lens, ids: list[int]) -> str:
 
 
 def _start(lens: Lens) -> None:
-    """A first prompt that suits the model's task; one that the user wrote stays."""
-    firsts = {EXAMPLES["Repeat a name"], st.session_state.get("hl_first_prompt")}
-    if "hl_prompt" not in st.session_state or st.session_state["hl_prompt"] in firsts:
-        st.session_state["hl_prompt"] = st.session_state["hl_first_prompt"] = _first_prompt(lens)
+    """A first prompt and target that suit the model; what the user wrote stays."""
+    for name, first in (("prompt", _first_prompt(lens)), ("target", starts_of(lens).target)):
+        kept, before = f"hl_{name}", st.session_state.get(f"hl_first_{name}")
+        if st.session_state.get(kept, before) == before:
+            st.session_state[kept] = st.session_state[f"hl_first_{name}"] = first
 
 
 def _first_prompt(lens: Lens) -> str:
+    starts = starts_of(lens)
     if lens.task == "masked-lm":
-        mask = getattr(lens.tokenizer, "mask_token", None) or "[MASK]"
-        return f"The capital of France is {mask}."
+        return starts.masked.replace("[MASK]", str(getattr(lens.tokenizer, "mask_token", None) or "[MASK]"))
     if lens.task == "seq2seq":
-        return "This is a small house."
-    return EXAMPLES["Repeat a name"]
+        return starts.source
+    return next(iter(starts.examples.values()), "")
 
 
 def _help(lens: Lens) -> str | None:
@@ -179,7 +174,7 @@ def _help(lens: Lens) -> str | None:
     return None
 
 
-def _take_example() -> None:
-    chosen = st.session_state.get("_prompt_example")
-    if chosen in EXAMPLES:
-        st.session_state["hl_prompt"] = EXAMPLES[chosen]
+def _take_example(key: str, examples: Mapping[str, str]) -> None:
+    chosen = st.session_state.get(key)
+    if chosen in examples:
+        st.session_state["hl_prompt"] = examples[chosen]

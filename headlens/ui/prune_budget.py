@@ -81,7 +81,7 @@ def section(chosen: Chosen, found: Curve | None) -> Choice:
     if current == "switches" or found is None:
         return Choice(switched)
     if current == "gates":
-        return _by_gates(found, gates)
+        return _by_gates(chosen, found, gates)
     return _by_order(found, current, allowed)
 
 
@@ -123,7 +123,7 @@ def _by_order(found: Curve, which: str, allowed: Within | None) -> Choice:
     return Choice(point.result.off, {**found.scores.describe(), **_where(found, point), **more})
 
 
-def _by_gates(found: Curve, gates: list[Point]) -> Choice:
+def _by_gates(chosen: Chosen, found: Curve, gates: list[Point]) -> Choice:
     """One of the sets of learned gates."""
     numbers = list(range(len(gates)))
 
@@ -134,9 +134,16 @@ def _by_gates(found: Curve, gates: list[Point]) -> Choice:
 
     number = st.selectbox("Learned set", numbers, format_func=title, key="_cut_gates")
     point = gates[number if number is not None and number < len(gates) else 0]
-    told = found.scores.describe()
-    data = {name: told.get(name) for name in ("data", "split", "data_hash", "fingerprint", "unit")}
-    facts = {"method": "learned gates", "penalty": point.penalty, "seed": point.seed, **data}
+    facts = {
+        "method": "learned gates",
+        "penalty": point.penalty,
+        "seed": point.seed,
+        "unit": found.steps.unit,
+        "data": chosen.data.name,
+        "split": chosen.data.split,
+        "data_hash": chosen.data.hash,
+        "fingerprint": chosen.lens.fingerprint,
+    }
     return Choice(point.result.off, {**facts, **_where(found, point)})
 
 

@@ -112,8 +112,9 @@ def _draw(found: Found) -> None:
     rankings = found.rankings
     said = rankings.sentence()
     st.markdown(words.plain(said))
-    figure = correlations(rankings, dark=dark)
-    st.plotly_chart(figure, width="stretch", key="fig_replicate", alt=said, config={"displayModeBar": False})
+    if len(rankings.pairs) > 1:  # a single number needs no picture
+        figure = correlations(rankings, dark=dark)
+        st.plotly_chart(figure, width="stretch", key="fig_replicate", alt=said, config={"displayModeBar": False})
     for name, why in rankings.no_signal.items():
         st.caption(words.plain(f"Left out: {name} ({why})."))
     with st.expander("Every pair in numbers"):

@@ -26,6 +26,9 @@ def section(found: HeadRoles | None, shown: Shown) -> None:
     if scores.no_signal:
         st.caption("The scores carry no signal, so there is no order in which heads would go.")
         return
+    if shown.warning:
+        st.caption(f"{shown.warning} So nothing is said on when the heads of a role go: more text would tell.")
+        return
     standing = fates(found.scores, by_score(scores))
     said = summary(standing, scores, shown.unit)
     st.markdown(words.plain(said))

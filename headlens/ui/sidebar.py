@@ -11,6 +11,7 @@ from headlens.errors import HeadlensError
 from headlens.server import limits
 from headlens.ui import cache, presenter, state, words
 from headlens.ui.choices import Chosen, choices, encode_for
+from headlens.ui.components.theme_watch import theme_watch
 from headlens.ui.engines import engine_choice
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _STYLE = """<style>
 .stMainBlockContainer h2 { font-size: 1.35rem; padding: 0.6rem 0 0.3rem; }
 .stMainBlockContainer h3 { font-size: 1.15rem; padding: 0 0 0.3rem; }
 @media (max-width: 640px) { .stMainBlockContainer { padding: 4.4rem 0.8rem 2rem; } }
+.st-key-theme_watch { display: none; }
 .stApp [kind^="primary"], .stMultiSelect [data-tag] { color: light-dark(#ffffff, #11151c); }
 .stApp [kind^="primary"] kbd { opacity: 1; }
 .stCheckbox svg { stroke: light-dark(#ffffff, #11151c); }
@@ -56,6 +58,7 @@ def page_list(page: str) -> None:
     _start_server()
     state.adopt_url(page)
     st.html(_STYLE)
+    theme_watch()
     with st.sidebar:
         _links()
     state.publish_url()
@@ -79,6 +82,7 @@ def sidebar_with_lens(page: str, *, wait: bool = True) -> Opened | None:
     state.whole_page(True)
     state.adopt_url(page)
     st.html(_STYLE)
+    theme_watch()
     if presenter.step():
         presenter.show()
         state.publish_url()

@@ -135,9 +135,10 @@ def _draw(chosen: Chosen, off: HeadSet, found: ProbeResult) -> None:
     pairs = sorted({each.pairs for each in found.skills})
     many = f"{pairs[0]}" if len(pairs) == 1 else f"{pairs[0]} to {pairs[-1]}"
     st.caption(
-        f"{many} pairs a skill. Right: the answer's logit is above its foil's, exact 95 % interval. Loss: −log p of "
-        "the right answer, ± 1.96 standard errors. A skill is called lost by an exact McNemar test (Holm over skills, "
-        f"5 %) when what is left cannot be told from guessing. {effects.ablation_note(chosen) if len(off) else ''}"
+        f"{many} pairs a skill. Right: the answer's logit is above its foil's, exact 95 % interval; dashed: guessing. "
+        "Loss: −log p of the right answer, ± 1.96 standard errors. A skill is called lost by an exact McNemar test "
+        "(Holm over skills, 5 %) when what is left cannot be told from guessing. "
+        f"{effects.ablation_note(chosen) if len(off) else ''}"
     )
     with st.expander("The same in numbers"):
         st.html(_table(found))

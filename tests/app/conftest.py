@@ -67,20 +67,25 @@ def settle(app: AppTest, seconds: float = 60) -> AppTest:
     return app.run()
 
 
+def component(app: AppTest, name: str, number: int = 0) -> Any:
+    """The element of one of our own components, by the name that it is registered with."""
+    return [one for one in app.get("bidi_component") if one.proto.component_name.endswith(name)][number]  # type: ignore[attr-defined]
+
+
 def grid(app: AppTest, number: int = 0) -> dict[str, Any]:
     """What the page sent to its head grid."""
-    return json.loads(app.get("bidi_component")[number].proto.json)  # type: ignore[attr-defined]
+    return json.loads(component(app, "headlens_head_grid", number).proto.json)
 
 
 def click(app: AppTest, off: list[str], seq: int, number: int = 0) -> AppTest:
     """Runs the page as after a click on the grid: the browser sends all heads that are off, and a sequence number."""
-    element = app.get("bidi_component")[number]
+    element = component(app, "headlens_head_grid", number)
     states = app._tree.get_widget_states  # AppTest has no public way to drive a component
 
     def patched() -> Any:
         found = states()
         widget = found.widgets.add()
-        widget.id = element.proto.id  # type: ignore[attr-defined]
+        widget.id = element.proto.id
         widget.json_value = json.dumps({"mask": {"off": off, "seq": seq}})
         return found
 

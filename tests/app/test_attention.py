@@ -13,14 +13,14 @@ import pytest
 from PIL import Image
 from streamlit.testing.v1 import AppTest
 
-from tests.app.conftest import Open, settle
+from tests.app.conftest import Open, component, settle
 
 PAGE = "pages/attention.py"
 
 
 def figure(app: AppTest) -> dict[str, Any]:
     """What the page sent to its attention view."""
-    return json.loads(app.get("bidi_component")[0].proto.json)  # type: ignore[attr-defined]
+    return json.loads(component(app, "headlens_attention_view").proto.json)
 
 
 def weights(sent: dict[str, Any], head: int) -> np.ndarray:

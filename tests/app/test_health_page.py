@@ -17,8 +17,10 @@ def test_it_says_how_the_server_is_without_opening_a_model(open_app: Open, model
     assert not app.exception
     found = server_health()
     shown = {metric.label: metric.value for metric in app.metric}
-    assert shown["Switches"] == f"0 + 0 of {found.switches.places}"
-    assert shown["Background work"].endswith(f"of {found.work.places}")
+    assert shown["Answers to clicks"] == "0 at work"
+    assert {"Background work", "Turned away", "Memory", "Store"} <= set(shown)
+    notes = [caption.value for caption in app.caption]
+    assert f"0 of {found.switches.places} places in the line taken" in notes
     assert {held.name for held in shelf().held()} == before
     assert any("Profile: own" in text.value.replace("\\", "") for text in app.markdown)
     assert app.query_params["model"] in (models["gpt2"], [models["gpt2"]])

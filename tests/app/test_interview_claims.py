@@ -29,9 +29,10 @@ def test_what_the_command_line_measured_is_on_the_page(open_app: Open, models: d
     """As ``headlens claims MODEL`` does it, with its own defaults."""
     context = make_context(open_model(models["llama"]), store=Store())
     (found,) = check_all(context, find_claims(["single-head-layers"]))
-    app = read(open_app(PAGE, model=models["llama"]), "One minute")
+    app = read(open_app(PAGE, model=models["llama"]), "Long version")
     assert not app.exception
-    assert f"On this model: {found.finding.verdict}, {number(found)}" in texts(app)
+    said = f"On this model: “Some layers do with a single head” {found.finding.verdict}, {number(found)}"
+    assert said in texts(app)
     assert texts(app).count("On this model:") == 1
     assert "In the runs of the lab:" in texts(app)  # nothing has to be computed for that
 

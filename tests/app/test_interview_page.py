@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from headlens.interview.bank import Bank
 from headlens.interview.questions import Choice
-from tests.app.conftest import Open
+from tests.app.conftest import ROOT, Open, settle
 from tests.app.interview_kit import PAGE, answers, asked, give, section, submit, texts
 
 PARTS = (
@@ -99,3 +100,29 @@ def test_nothing_of_the_page_is_in_the_url(open_app: Open, models: dict[str, str
     app = give(open_app(PAGE, model=models["gpt2"]), bank["main-question"], right=True)
     section(app, "Drill")
     assert set(app.query_params) <= {"model", "method", "data", "ablation", "unit", "off"}
+
+
+@pytest.mark.parametrize("family", ["gpt2", "encoder"])
+def test_the_command_of_the_example_names_a_model_that_it_can_score(
+    open_app: Open, models: dict[str, str], family: str
+) -> None:
+    """As it is written there, with the folder of a model of one's own; a bare encoder has no gradient score."""
+    app = settle(open_app(PAGE, model=models[family]))
+    app.pills(key="_iv_part").set_value("Worked example")
+    command = next(code.value for code in app.run().code if code.language == "bash")
+    program, model = shlex.split(command)[1:]
+    assert (ROOT / program).is_file()
+    assert model == (models["gpt2"] if family == "gpt2" else "zoo-gpt2")
+
+
+def test_the_minute_is_said_and_checked_against_its_points(open_app: Open, models: dict[str, str], bank: Bank) -> None:
+    app = settle(open_app(PAGE, model=models["gpt2"]))
+    app.pills(key="_iv_part").set_value("One minute").run()
+    app.button(key="_iv_minute_try").click().run()
+    assert app.segmented_control(key="_iv_section").value == "Drill"
+    question = asked(app, bank)
+    assert (question.kind, question.id) == ("free", "red-one-minute")
+    give(app, question, right=True)
+    assert app.success
+    app.button(key="_iv_next").click().run()
+    assert asked(app, bank).id in bank["main-question"].follow_ups

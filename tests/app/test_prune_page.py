@@ -88,7 +88,7 @@ def test_from_the_curve_to_a_smaller_model(
 def test_heads_that_were_chosen_by_hand_are_not_said_to_be_by_the_curve_s_method(
     open_app: Open, models: dict[str, str]
 ) -> None:
-    app = _press(settle(open_app(PAGE, model=models["gpt2"], method="magnitude", off="L0H1,L2H3")), "curve_start")
+    app = _press(settle(open_app(PAGE, model=models["gpt2"], method="magnitude-ov", off="L0H1,L2H3")), "curve_start")
     app.radio(key="_cut_which").set_value("switches").run()
     made = _made(_press(app, "cut_start"))
     assert {head.label for head in made.off} == {"L0H1", "L2H3"}

@@ -171,7 +171,7 @@ def test_mistakes_take_one_line(cli: Cli, full: Path, cut: Path, text: Path, tmp
     sidecar["source"]["model"] = str(tmp_path / "gone")
     (orphan / "headlens.json").write_text(json.dumps(sidecar))
     cases = {
-        ("recover", cut, "--data", few, "--out", out): "too few different examples",
+        ("recover", cut, "--data", few, "--out", out): "1 different example cannot be trained on, watched and reported",
         ("recover", cut, "--data", tmp_path / "no.txt", "--out", out): "no.txt",
         ("recover", cut, "--data", text, "--split", "all", "--out", out): "--held-out",
         ("recover", cut, "--data", text, "--out", cut): "is the folder of the model itself",

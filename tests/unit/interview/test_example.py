@@ -44,6 +44,17 @@ def test_it_runs(
     assert f"{found.baseline:.3f} -> {found.value:.3f}" in lines[4]
 
 
+def test_a_model_of_the_zoo_is_scored_on_what_it_knows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["worked_example.py", "zoo-gpt2-small"])
+    runpy.run_path(str(interview_dir() / "worked_example.py"))
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert lines[0].startswith("Split-half reliability")
+    baseline = float(lines[2].split("scores")[1].split("->")[0])
+    assert baseline < np.log(152) / 2  # guessing among the words of the small English
+
+
 def test_its_lines_fit_a_page() -> None:
     lines = (interview_dir() / "worked_example.py").read_text(encoding="utf-8").splitlines()
     assert max(map(len, lines)) <= 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import numpy as np
@@ -143,7 +144,30 @@ def test_the_sentence_names_the_control_and_its_range(table: RecoveryTable) -> N
     assert "nothing says whether the choice of heads mattered" in without.control()
     one = dataclasses.replace(table, rows=table.rows[:5])
     assert "no spread" in one.control()
-    assert "recovery takes back" in table.sentences()[0]
+
+
+def test_what_comes_back_has_its_error(table: RecoveryTable) -> None:
+    """Against a bootstrap over examples, which draws the three models' sums together."""
+    (full,), (cut_row,), (trained,) = (table.named(name) for name in ("full", "cut", RECOVERED))
+    sums = [row.outcome.sums for row in (full, cut_row, trained)]
+    weight, nll = sums[0]["weight/loss"], np.array([one["numerator/loss"] for one in sums])
+    drawn = np.random.default_rng(0).integers(0, len(weight), (4000, len(weight)))
+    loss = nll[:, drawn].sum(2) / weight[drawn].sum(1)
+    low, high = np.quantile((loss[1] - loss[2]) / (loss[1] - loss[0]), (0.025, 0.975))
+    said = table.sentences()[0]
+    found = re.search(r"takes back (-?\d+) % of it \(.*; 95 % interval (-?\d+) to (-?\d+) %\)", said)
+    assert found is not None, said
+    share, told_low, told_high = (int(number) / 100 for number in found.groups())
+    assert told_low < share < told_high
+    assert [told_low, told_high] == pytest.approx([low, high], abs=0.25 * (high - low) + 0.01)
+    none = dataclasses.replace(full, outcome=cut_row.outcome)
+    slight = dict(cut_row.outcome.sums)
+    slight["numerator/loss"] = slight["numerator/loss"] + np.random.default_rng(1).normal(0.001, 1, len(weight))
+    noisy = dataclasses.replace(cut_row, outcome=Outcome(cut_row.outcome.task, slight))
+    if noisy.outcome.value("loss")[0] <= none.outcome.value("loss")[0]:
+        none, noisy = dataclasses.replace(none, outcome=noisy.outcome), dataclasses.replace(noisy, outcome=none.outcome)
+    told = dataclasses.replace(table, rows=(none, noisy, trained)).sentences()[0]
+    assert "cannot be told from nothing here, so that share has no error bar" in told
 
 
 @pytest.mark.parametrize(

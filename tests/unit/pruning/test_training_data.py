@@ -81,13 +81,15 @@ def test_how_many_are_watched(count: int, wanted: int) -> None:
 
 def test_too_little_or_unfitting_data_are_told(lens: Lens, toy_text: Path, tmp_path: Path) -> None:
     few = tmp_path / "few.txt"
-    for count, words in ((1, "too few different examples"), (2, "at least 2 are needed")):
+    for count, words in ((1, "1 different example cannot be trained on"), (2, "2 different examples cannot be")):
         few.write_text("\n".join(lines(count)), encoding="utf-8")
         with pytest.raises(DataError, match=words):
             recovery_data(lens, str(few))
     few.write_text("\n".join(lines(3)), encoding="utf-8")
     found = recovery_data(lens, str(few))
     assert [len(part.examples) for part in (found.train, found.watch, found.report)] == [1, 1, 1]
+    found = recovery_data(lens, str(toy_text), limit=2)  # of each half
+    assert [len(part.examples) for part in (found.train, found.watch, found.report)] == [1, 1, 2]
     for split in ("held-out", "all"):
         with pytest.raises(DataError, match="--held-out"):
             recovery_data(lens, str(toy_text), split=split)  # type: ignore[arg-type]

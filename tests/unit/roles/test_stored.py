@@ -80,5 +80,5 @@ def test_the_summary_names_last_and_first_and_the_medians() -> None:
     said = summary(fates(found, by_score(scores)), scores, "nats")
     assert said.startswith("Heads of the role induction (2 heads, the last at 100 % off")
     assert "those of own token (1 head, at 12 % off" in said
-    assert "of 2 roles 0 go later and 0 sooner" in said
+    assert "none of the 2 roles goes at another time than in a random order" in said
     assert "median score is 6 nats for the 3 heads with a specific role and 3 nats for the 5 others" in said
