@@ -64,7 +64,7 @@ def _squares(
     """Values ``[down, across]``: blue above 0, orange below, as everywhere."""
     colours = look(dark)
     middle = "#252d3a" if dark else "#f2f4f8"
-    written = [[f"{value:.2f}" if np.isfinite(value) else "" for value in row] for row in values]
+    written = [[f"{value + 0.0:.2f}" if np.isfinite(value) else "" for value in np.round(row, 2)] for row in values]
     figure = go.Figure(
         go.Heatmap(
             x=list(across),

@@ -122,7 +122,7 @@ def summary(bank: Bank, events: Sequence[Event], now: datetime, zone: tzinfo | N
         seen=len(known),
         known=sum(map(is_known, known.values())),
         due=len(due(known, now)),
-        streak=streak(events, now, zone),
+        streak=streak([e for e in events if not isinstance(e, Answer) or e.question in bank], now, zone),
         topics=topics,
     )
 

@@ -126,3 +126,5 @@ def test_earlier_interviews() -> None:
     second = MockStart(questions=("sp-mask",), seconds=SECONDS, at=START + timedelta(hours=2))
     assert finished_runs([RUN, second], START + timedelta(hours=2)) == [RUN]
     assert finished_runs([RUN, second], START + timedelta(hours=9)) == [second, RUN]
+    assert finished_runs([RUN, second], START - timedelta(days=1)) == []  # the clock was set back
+    assert finished_runs([RUN, MockEnd(run=RUN.id, at=START)], START - timedelta(days=1)) == [RUN]
