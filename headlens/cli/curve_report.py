@@ -118,11 +118,13 @@ def _show_curve(console: Console, curve: Curve, result: Mapping[str, Any], targe
     for figure in SHOWN_FIGURES:
         if curve.baseline.figure(figure) is not None and (figure == curve.figure or figure in ("loss", "accuracy")):
             _show_figure(console, curve, figure)
+    undecided = {one["penalty"]: one["undecided"] for one in result["gates"]}
     for point in curve.series("gates"):
         found = point.result.need(curve.figure)
+        rounded = f"; {n} gates were undecided and rounded" if (n := undecided.get(point.penalty)) else ""
         console.print(
             f"Learned gates, penalty {point.penalty:g}: {100 * point.fraction:.3g} % off, {curve.figure} "
-            f"{found.value:.5g} ({found.delta:+.3g} +- {found.delta_sem:.2g}).",
+            f"{found.value:.5g} ({found.delta:+.3g} +- {found.delta_sem:.2g}{rounded}).",
             markup=False,
         )
     console.print(result["chance"]["sentence"], markup=False)

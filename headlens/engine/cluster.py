@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -28,6 +29,9 @@ TRIES, SLOW = 3, "timed out during startup"
 """Ray gives its own processes 30 seconds to start, which a crowded machine may not manage at once."""
 JOIN = "start one with `ray start --head` and give the address it prints"
 
+_STARTER = ThreadPoolExecutor(1, "headlens-ray")
+"""Linux ends the processes of a Ray of our own with the *thread* that started them, and Ray then ends this process: a
+server's job must not be that thread."""
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """How an HTTP/2 client begins: preface and empty SETTINGS frame (RFC 9113, 3.4). Ray talks gRPC, which is HTTP/2."""
 
@@ -59,15 +63,22 @@ def connect(address: str | None, cores: int | None) -> bool:
         own = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
     _quiet()
     with _our_signals():
-        for tries_left in reversed(range(TRIES)):
-            try:
-                ray.init(address=wanted, logging_level=logging.ERROR, log_to_driver=False, **own)
-                break
-            except Exception as error:
-                ray.shutdown()
-                if not (tries_left and SLOW in str(error)):
-                    raise _explained(wanted, error) from error
+        if threading.current_thread() is threading.main_thread():
+            _start(wanted, own)
+        else:
+            _STARTER.submit(_start, wanted, own).result()
     return True
+
+
+def _start(wanted: str, own: dict[str, Any]) -> None:
+    for tries_left in reversed(range(TRIES)):
+        try:
+            ray.init(address=wanted, logging_level=logging.ERROR, log_to_driver=False, **own)
+            return
+        except Exception as error:
+            ray.shutdown()
+            if not (tries_left and SLOW in str(error)):
+                raise _explained(wanted, error) from error
 
 
 def _explained(wanted: str, error: Exception) -> HeadlensError:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from string import Formatter
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -96,6 +97,8 @@ def _read(path: Path, form: type[_File]) -> _File:
         raise DataError(f"{path}: is not UTF-8 text; save it as such") from error
     except yaml.YAMLError as error:
         raise DataError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise DataError(f"{path}: is nested too deeply") from error
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(f"{path}: {_place(content, first['loc'])}: {first['msg']}") from error
@@ -139,12 +142,21 @@ def _problems_of(question: Question, by_id: Mapping[str, Question]) -> Iterable[
         if any(value <= 0 for value in question.options.values()):
             yield f"{question.id}: an option is not above 0"
     if isinstance(question, (Number, Predict)):
-        try:
-            question.ask.format_map(dict(GPT2_SMALL.facts()))
-        except (KeyError, IndexError, ValueError, AttributeError) as error:
-            yield f"{question.id}: its ask names {{{str(error).strip(chr(39))}}}, which is no number of a model"
+        yield from (
+            f"{question.id}: its ask names {{{name}}}, which is no number of a model" for name in _unknown(question.ask)
+        )
     texts = Counter(option.text for option in _options(question))
     yield from (f"{question.id}: an option stands there twice" for count in texts.values() if count > 1)
+
+
+def _unknown(ask: str) -> Iterable[str]:
+    """What stands in braces and is not exactly the name of a model's number: no parts of it, no formats."""
+    known = GPT2_SMALL.facts()
+    try:
+        fields = [(name, spec, conversion) for _, name, spec, conversion in Formatter().parse(ask) if name is not None]
+    except ValueError as error:
+        return [str(error)]
+    return [name for name, spec, conversion in fields if name not in known or spec or conversion]
 
 
 def _options(question: Question) -> tuple[Option, ...]:

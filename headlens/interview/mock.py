@@ -179,8 +179,8 @@ def _by_topic(rows: Sequence[Row], bank: Bank) -> tuple[tuple[str, float, float]
 
 
 def finished_runs(events: Sequence[Event], now: datetime) -> list[MockStart]:
-    """Mock interviews that have ended, the newest first; one that begins in the future (the clock was wrong) has not."""
+    """Mock interviews that have ended, the newest first; none that begins in the future, since the clock was wrong."""
     running = open_run(events, now)
-    starts = [event for event in reversed(events) if isinstance(event, MockStart) and event != running]
     ended = {event.run for event in events if isinstance(event, MockEnd)}
+    starts = [event for event in reversed(events) if isinstance(event, MockStart) and event != running]
     return [event for event in starts if event.id in ended or left(event, now) <= event.seconds]

@@ -79,11 +79,13 @@ class Reach:
         best: the point with most heads off whose estimate is within; None if no point is.
         sure: the same for the one-sided 95 % bound of the estimate over examples; None also where there is no error.
         broken: whether a point with fewer heads off than ``best`` is outside.
+        points: how many points have a head off.
     """
 
     best: Point | None
     sure: Point | None
     broken: bool
+    points: int = 1
 
     @property
     def fraction(self) -> float:
@@ -130,9 +132,8 @@ def cost(measured: Measured, figure: str) -> float:
 def _reach(points: Sequence[Point], budget: Budget, limit: float) -> Reach:
     best = sure = None
     outside: list[int] = []
-    for point in points:
-        if not point.heads_off:
-            continue
+    switched = [point for point in points if point.heads_off]
+    for point in switched:
         measured = point.result.need(budget.figure)
         worse = cost(measured, budget.figure)
         if worse <= limit:
@@ -142,7 +143,7 @@ def _reach(points: Sequence[Point], budget: Budget, limit: float) -> Reach:
                 sure = point
         else:
             outside.append(point.heads_off)
-    return Reach(best, sure, best is not None and any(count < best.heads_off for count in outside))
+    return Reach(best, sure, best is not None and any(count < best.heads_off for count in outside), len(switched))
 
 
 def sentence(found: Within) -> str:
@@ -182,6 +183,8 @@ def _gates(found: Within) -> str:
     reach = found.reach.get(GATES)
     if reach is None:
         return ""
+    if not reach.points:
+        return " Learned gates closed no head; that takes more steps or a larger penalty."
     if reach.best is None:
         return " Learned gates: no set is within."
     return f" Learned gates: {_share(reach.best)}, for {_cost(reach.best, found)}."

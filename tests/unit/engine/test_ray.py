@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -86,6 +88,31 @@ def assert_same(found: Mapping[Place, np.ndarray], wanted: Mapping[Place, np.nda
 
 
 LOSS = SweepSpec(METRICS["loss"])
+
+
+PROGRAM = """
+import threading, time
+import psutil
+from headlens.engine import engine_for
+
+found = []
+thread = threading.Thread(target=lambda: found.append(engine_for("ray", None, 1)))
+thread.start()
+thread.join()
+time.sleep(1)
+import ray
+alive = [process.name() for process in psutil.Process().children() if process.status() != "zombie"]
+print("gcs_server" in alive and len(ray.nodes()))
+found[0].close()
+"""
+
+
+def test_a_ray_of_our_own_outlives_the_thread_that_asked_for_it() -> None:
+    """A server's job ends, and Ray, which would take the server with it, stays."""
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
+    assert done.stdout.strip() == "1", done.stderr[-500:]
 
 
 def test_a_cluster_that_asks_for_a_token_says_so(

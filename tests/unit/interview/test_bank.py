@@ -150,6 +150,8 @@ BROKEN = [
     ("cache.yaml", "options: {groups: 1}", "options: {groups: 0}", "cache.yaml: kv-group: an option is not above 0"),
     ("cache.yaml", "{model} has {cache}.", "{model} has {cash}.", "cache.yaml: kv-bytes: its ask names {cash}"),
     ("cache.yaml", "{model} has {cache}.", "{model has.", "cache.yaml: kv-bytes: its ask names"),
+    ("cache.yaml", "{model} has {cache}.", "{model.__class__} has.", r"kv-bytes: its ask names {model.__class__}"),
+    ("cache.yaml", "{model} has {cache}.", "{model:>9999999} has.", "kv-bytes: its ask names {model}"),
     ("redundancy.yaml", "right: true", "right: false", r"redundancy.yaml: question 1 \(main-question\), choice: Value"),
     ("main.yaml", "question: main-question", "question: other", "main question other does not exist"),
     ("main.yaml", "memory_title:", "memory_titel:", "memory_tit"),
@@ -179,6 +181,9 @@ def test_files_that_are_no_yaml_or_missing_are_one_line(copy: Path) -> None:
 def test_what_is_no_text_is_one_line(copy: Path) -> None:
     (copy / "more.yaml").write_bytes(b"questions:\n  - {id: \xff}\n")
     with pytest.raises(DataError, match=r"more\.yaml: is not UTF-8 text"):
+        load_bank(copy)
+    (copy / "more.yaml").write_text("[" * 3000, encoding="utf-8")
+    with pytest.raises(DataError, match=r"more\.yaml: is nested too deeply"):
         load_bank(copy)
     (copy / "more.yaml").write_text("- just\n- a list\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"more\.yaml: the whole file: ") as caught:

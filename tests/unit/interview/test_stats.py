@@ -88,3 +88,8 @@ def test_wilson() -> None:
     half = z / (1 + z**2 / 10) * (0.8 * 0.2 / 10 + z**2 / 400) ** 0.5
     assert (low, high) == pytest.approx((centre - half, centre + half))
     assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_a_question_that_left_the_bank_counts_nowhere() -> None:
+    found = summary(BANK, [answer(0), answer(0, question="gone-since")], NOON, UTC)
+    assert (found.answers, found.streak.today, found.streak.right) == (1, 1, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from headlens.errors import HeadlensError
@@ -114,4 +116,9 @@ def test_learned_gates_are_told_beside_the_order() -> None:
         "Learned gates: 50 % of the heads (10), for 0.05 +- 0.01."
     )
     assert sentence(within(curve, parse_budget("loss+1%"))).endswith("Learned gates: no set is within.")
+    none = made_up.curve({"ranked": [1.0, 2.0, 3.0], "gates": [1.0, 1.0, 3.0]})
+    opened = dataclasses.replace(none, points=tuple(p for p in none.points if p.series != "gates" or not p.heads_off))
+    assert sentence(within(opened, parse_budget("loss+10%"))).endswith(
+        "Learned gates closed no head; that takes more steps or a larger penalty."
+    )
     assert "gates" not in sentence(within(made_up.curve({"ranked": [1.0, 2.0, 3.0]}), parse_budget("loss+10%")))
