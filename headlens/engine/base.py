@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from headlens.errors import HeadlensError
+
 Standing = Literal["starting", "ready", "working", "lost", "ended"]
 Unit = TypeVar("Unit", bound=Hashable)
 Result = TypeVar("Result")
@@ -98,6 +100,10 @@ class Job(ABC, Generic[Unit, Result]):
         """Called a few times a second while workers compute; may raise to cancel."""
 
 
+class GoneError(HeadlensError):
+    """The engine has lost its connection for good; another one has to be made."""
+
+
 class Engine(ABC):
     """Does the units of jobs.
 
@@ -108,6 +114,11 @@ class Engine(ABC):
 
     name: ClassVar[str]
     remote: ClassVar[bool] = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still do work; False where another one has to be made."""
+        return True
 
     @abstractmethod
     def run(self, job: Job[Unit, Result], units: Iterable[Unit]) -> Iterator[Result]:

@@ -131,7 +131,7 @@ def check_admission(address: str) -> None:
             ``auto`` only: a token that is shown to a wrong address is given away.
     """
     try:
-        from ray._raylet import GcsClient
+        from ray._raylet import GcsClient  # pyright: ignore[reportAttributeAccessIssue] - it is no Python
         from ray.exceptions import AuthenticationError
     except ImportError:  # an older Ray knows no tokens
         return
@@ -145,6 +145,16 @@ def check_admission(address: str) -> None:
         ) from error
     except Exception:  # noqa: BLE001 - whatever else is wrong, connecting says it
         return
+
+
+def head_is_there() -> bool:
+    """Whether the head of the cluster that this process is connected to still takes connections."""
+    host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS):
+            return True
+    except OSError:
+        return False
 
 
 def places(memory: int, accelerator: bool) -> int:

@@ -11,7 +11,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from headlens.engine import cluster
-from headlens.engine.base import Recipe, Standing, WorkerState
+from headlens.engine.base import GoneError, Recipe, Standing, WorkerState
 from headlens.engine.worker import Worker, versions
 from headlens.errors import HeadlensError
 
@@ -21,6 +21,9 @@ START_SECONDS = 300.0
 """A worker has opened Python and torch within this time, or it is taken to be stuck."""
 ROOM_SECONDS = 1.0
 """So often the cluster is asked for room."""
+HEAD_SECONDS = 10.0
+"""A head that takes no connection for so long is gone."""
+GONE = "the head of the Ray cluster is gone; what is finished is stored, and the same work goes on from there"
 PATIENCE_SECONDS = 30.0
 """So long a command without any worker waits for a machine to come back."""
 
@@ -62,11 +65,38 @@ class Crew:
         self._job = 0
         self._recipe: tuple[str, Any] = ("", None)
         self._looked, self._room = -ROOM_SECONDS, 0
+        self._checked = -ROOM_SECONDS
         self._empty_since: float | None = None
         self._failed_starts = 0
 
+    def check(self) -> None:
+        """Notices, before Ray does, that the cluster's head is gone: a minute later Ray would end this process.
+
+        Raises:
+            GoneError: it has not answered for a while.
+        """
+        now = time.monotonic()
+        if now - self._checked < ROOM_SECONDS:
+            return
+        self._checked = now
+        while not cluster.head_is_there():
+            if time.monotonic() - now > HEAD_SECONDS:
+                raise GoneError(GONE)
+            time.sleep(LOOK_SECONDS)
+
+    def abandon(self) -> None:
+        """Forgets all workers without a word to the cluster, which is gone."""
+        for hand in self.hands:
+            hand.gone = "lost"
+        self.gone += self.hands
+        self.hands = []
+        self.busy.clear()
+        self._generators.clear()
+        self._greetings.clear()
+
     def room(self) -> int:
         """Workers that the cluster can hold now, at most ``most``."""
+        self.check()
         if time.monotonic() - self._looked >= ROOM_SECONDS:
             self._looked = time.monotonic()
             self._room = cluster.places(self.memory, self.accelerator)

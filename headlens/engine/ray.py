@@ -13,13 +13,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from headlens.engine import cluster
-from headlens.engine.base import Engine, Job, Recipe, Result, Unit, WorkerState
-from headlens.engine.crew import Crew
+from headlens.engine.base import Engine, GoneError, Job, Recipe, Result, Unit, WorkerState
+from headlens.engine.crew import GONE, Crew
 from headlens.engine.local import LocalEngine
 from headlens.errors import HeadlensError
 
 MOST_LOSSES = 3
 """A unit that has cost so many workers is not given to another."""
+WATCH_SECONDS, MOST_MISSING = 5.0, 3
+"""So often an idle connection is looked at, and so often in a row the head may be missing: Ray waits a minute."""
 PARTS_EACH = 4
 """Parts for each worker into which few units are cut, so that all end at about the same time."""
 _logger = logging.getLogger(__name__)
@@ -44,6 +46,39 @@ class RayEngine(Engine):
         self._crew: Crew | None = None
         self._turn = threading.Lock()
         self._jobs = 0
+        self._gone = False
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, name="headlens-ray-watch", daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        """See the base class."""
+        return not self._gone
+
+    def _watch(self) -> None:
+        """Leaves a cluster whose head is gone while nothing is at work: Ray would end this process, a server perhaps.
+
+        While there is work, its own loop looks (:meth:`Crew.check`).
+        """
+        missing = 0
+        while not self._closed.wait(WATCH_SECONDS):
+            if not self._turn.acquire(blocking=False):
+                missing = 0
+                continue
+            try:
+                missing = 0 if self._gone or cluster.head_is_there() else missing + 1
+                if missing >= MOST_MISSING:
+                    self._leave()
+            finally:
+                self._turn.release()
+
+    def _leave(self) -> None:
+        """Without a word to the cluster."""
+        self._gone = True
+        if self._crew is not None:
+            self._crew.abandon()
+        cluster.disconnect()
+        _logger.warning("%s", GONE)
 
     def capacity(self) -> int:
         """See the base class."""
@@ -56,6 +91,7 @@ class RayEngine(Engine):
 
     def close(self) -> None:
         """Ends the workers, and Ray where it is our own."""
+        self._closed.set()
         if self._crew is not None:
             self._crew.end()
         if self._ours:
@@ -80,7 +116,12 @@ class RayEngine(Engine):
         while not self._turn.acquire(timeout=0.3):  # another job of this process is at work
             job.look()
         try:
+            if self._gone:
+                raise GoneError(GONE)
             yield from self._work_through(job, recipe, waiting)
+        except GoneError:
+            self._leave()
+            raise
         finally:
             self._turn.release()
 
@@ -93,10 +134,14 @@ class RayEngine(Engine):
         crew.begin(self._jobs, recipe)
         try:
             while run.waiting or crew.busy:
+                crew.check()
                 crew.fill(len(run.waiting) + len(crew.busy))
                 run.deal()
                 yield from run.collect()
                 job.look()
+        except GoneError:
+            crew.abandon()
+            raise
         finally:
             crew.stop_busy()
 

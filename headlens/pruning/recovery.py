@@ -21,7 +21,6 @@ from headlens.server import limits
 from headlens.store import unit_key
 
 if TYPE_CHECKING:
-    from headlens.data.encode import EncodedData
     from headlens.lens import Lens
 
 ENDINGS: Mapping[Stopped, str] = {
@@ -175,11 +174,7 @@ def recover(
     limits.current().check_training()
     spec, metric = _fitting(lens, spec, full)
     phase = on_phase or (lambda _: None)
-
-    def read(part: Any) -> EncodedData:
-        return encode(lens, part, max_tokens=max_tokens, seed=spec.seed)
-
-    watch, report = read(data.watch), read(data.report)
+    watch, report = (encode(lens, one, max_tokens=max_tokens, seed=spec.seed) for one in (data.watch, data.report))
     feed = Feed(
         lens, data.train, per_step=spec.per_step, rows=spec.rows or spec.per_step, max_tokens=max_tokens, seed=spec.seed
     )

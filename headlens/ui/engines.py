@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from headlens.engine import engine_for, is_installed, using
+from headlens.engine.base import GoneError
 from headlens.errors import Cancelled, HeadlensError
 from headlens.server import limits
 from headlens.ui import background, state, words
@@ -37,7 +38,7 @@ class Kept:
     def get(self) -> Engine:
         """The engine; raises HeadlensError where no cluster answers."""
         with self.lock:
-            if self.engine is None:
+            if self.engine is None or not self.engine.alive:
                 self.engine = engine_for("ray")
             return self.engine
 
@@ -74,6 +75,9 @@ def placed(work: Callable[[Job], Any]) -> Callable[[Job], Any]:
         try:
             with using(shared.get()):
                 return work(job)
+        except GoneError:
+            shared.drop()
+            raise
         except (Cancelled, HeadlensError):
             raise
         except Exception:

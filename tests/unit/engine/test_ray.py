@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -113,6 +114,54 @@ def test_a_ray_of_our_own_outlives_the_thread_that_asked_for_it() -> None:
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
     assert done.stdout.strip() == "1", done.stderr[-500:]
+
+
+HEADLESS = """
+import time
+import psutil
+from headlens.engine import crew, engine_for
+from headlens.errors import HeadlensError
+from tests.unit.engine.test_engine import Squares
+
+crew.HEAD_SECONDS = 1.0
+engine = engine_for("ray", None, 1)
+job = Squares()
+job.recipe = lambda: crew.Recipe("nothing")
+(head,) = [process for process in psutil.Process().children() if process.name() == "gcs_server"]
+head.kill()
+try:
+    list(engine.run(job, [1]))
+except HeadlensError as error:
+    print(error)
+time.sleep(7)
+print(engine.alive)
+engine.close()
+"""
+
+
+def test_a_head_that_dies_does_not_take_the_process_with_it() -> None:
+    """Ray ends a process when its cluster's head is gone for a minute, here for six seconds."""
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    environment |= {"RAY_gcs_rpc_server_reconnect_timeout_s": "6", "PYTHONPATH": str(Path(__file__).parents[3])}
+    command = [sys.executable, "-c", HEADLESS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150, env=environment)
+    told = "the head of the Ray cluster is gone; what is finished is stored, and the same work goes on from there"
+    assert (done.returncode, done.stdout.splitlines()) == (0, [told, "False"]), done.stderr[-800:]
+
+
+def test_an_idle_engine_leaves_a_cluster_whose_head_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headlens.engine import cluster
+    from headlens.engine import ray as ray_engine
+
+    left = threading.Event()
+    monkeypatch.setattr(ray_engine, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(cluster, "connect", lambda *_: True)
+    monkeypatch.setattr(cluster, "head_is_there", lambda: False)
+    monkeypatch.setattr(cluster, "disconnect", left.set)
+    idle = RayEngine()
+    assert left.wait(30)
+    assert not idle.alive
+    idle.close()
 
 
 def test_a_cluster_that_asks_for_a_token_says_so(

@@ -16,8 +16,8 @@ from headlens.pruning.cut import cut
 from headlens.pruning.in_double import InDouble
 from headlens.pruning.proof import prove
 from headlens.switches import off_mask
-from tests.unit.models.opened import opened
-from tests.unit.models.tiny import outputs
+from tests.unit.models.opened import lens_on, opened
+from tests.unit.models.tiny import outputs, tiny
 from tests.unit.pruning.cuts import KINDS, choose
 
 
@@ -65,9 +65,8 @@ def test_no_weight_is_widened_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("size", [1e-3, 1e-6])
 def test_a_wrong_pairing_is_found_also_a_tiny_one(size: float) -> None:
     """Keys of two groups that are nearly alike, exchanged: float32 alone would let that pass."""
-    case = opened("llama")
-    lens = case.lens
-    layers: Any = case.model
+    layers: Any = tiny("llama")[0]  # its own, since its weights change
+    lens = lens_on(layers)
     weight: Tensor = layers.model.layers[1].self_attn.k_proj.weight.data
     half = weight.shape[0] // 2
     weight[half:] = weight[:half] + size * torch.randn(weight[:half].shape, generator=torch.Generator().manual_seed(0))
