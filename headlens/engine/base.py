@@ -100,6 +100,9 @@ class Job(ABC, Generic[Unit, Result]):
         """Called a few times a second while workers compute; may raise to cancel."""
 
 
+GONE = "the head of the Ray cluster is gone; what is finished is stored, and the same work goes on from there"
+
+
 class GoneError(HeadlensError):
     """The engine has lost its connection for good; another one has to be made."""
 

@@ -11,7 +11,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from headlens.engine import cluster
-from headlens.engine.base import GoneError, Recipe, Standing, WorkerState
+from headlens.engine.base import GONE, GoneError, Recipe, Standing, WorkerState
 from headlens.engine.worker import Worker, versions
 from headlens.errors import HeadlensError
 
@@ -23,7 +23,6 @@ ROOM_SECONDS = 1.0
 """So often the cluster is asked for room."""
 HEAD_SECONDS = 10.0
 """A head that takes no connection for so long is gone."""
-GONE = "the head of the Ray cluster is gone; what is finished is stored, and the same work goes on from there"
 PATIENCE_SECONDS = 30.0
 """So long a command without any worker waits for a machine to come back."""
 

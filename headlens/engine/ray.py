@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from headlens.engine import cluster
-from headlens.engine.base import Engine, GoneError, Job, Recipe, Result, Unit, WorkerState
-from headlens.engine.crew import GONE, Crew
+from headlens.engine.base import GONE, Engine, GoneError, Job, Recipe, Result, Unit, WorkerState
+from headlens.engine.crew import Crew
 from headlens.engine.local import LocalEngine
 from headlens.errors import HeadlensError
 

@@ -176,5 +176,5 @@ def _help(lens: Lens) -> str | None:
 
 def _take_example(key: str, examples: Mapping[str, str]) -> None:
     chosen = st.session_state.get(key)
-    if chosen in examples:
+    if chosen is not None and chosen in examples:
         st.session_state["hl_prompt"] = examples[chosen]

@@ -201,3 +201,36 @@ def test_models_without_an_input_here_say_so(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match="no input for such models"):
         choose_source(Silent(), None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("model", "page", "wanted"),
+    [
+        ("zoo-t5", "pages/attention.py", "seven hundred twenty-three"),
+        ("zoo-gpt2-small", "pages/switchboard.py", "Anna and Leo went to the park. Anna gave the ball to"),
+        ("zoo-bert", "pages/switchboard.py", "The keys near the lamp [MASK] old."),
+    ],
+)
+def test_a_model_of_the_zoo_is_asked_in_words_that_it_knows(open_app: Open, model: str, page: str, wanted: str) -> None:
+    from headlens.lens import open_model
+    from headlens.ui.starts import starts_of
+
+    app = open_app(page, model=model, method="magnitude")
+    assert app.text_area(key="_prompt").value == wanted
+    lens = open_model(model)
+    tokenizer, starts = lens.tokenizer, starts_of(lens)
+    assert tokenizer is not None
+    for text in (wanted, starts.source, starts.target, starts.masked, *starts.examples.values()):
+        ids = tokenizer(text.replace("[MASK]", "is") if "mask_token" not in tokenizer.special_tokens_map else text)
+        assert tokenizer.unk_token_id not in ids["input_ids"], text
+
+
+def test_the_first_prompt_follows_the_model_and_ones_own_stays(open_app: Open, models: dict[str, str]) -> None:
+    app = open_app("pages/switchboard.py", model="zoo-gpt2-small", method="magnitude")
+    app.query_params["model"] = models["gpt2"]
+    app.run()
+    assert (app.text_area(key="_prompt").value or "").startswith("When Mary and John")
+    app.text_area(key="_prompt").set_value("Mine").run()
+    app.query_params["model"] = "zoo-gpt2-small"
+    app.run()
+    assert app.text_area(key="_prompt").value == "Mine"
