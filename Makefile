@@ -30,8 +30,8 @@ run: setup  ## start the app (PORT=8501)
 
 test: setup  ## all tests; the browser ones where a Chromium is found (make browser gets one)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit tests/app
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --reruns 1 --ignore $(FELT_SPEED) $(BROWSER_TESTS)
-	$(BIN)/python -m pytest --reruns 1 $(FELT_SPEED)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --reruns 1 -rR --ignore $(FELT_SPEED) $(BROWSER_TESTS)
+	$(BIN)/python -m pytest --reruns 1 -rR $(FELT_SPEED)
 
 test-fast: setup  ## unit tests only
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit

@@ -124,7 +124,7 @@ def _show_curve(console: Console, curve: Curve, result: Mapping[str, Any], targe
         rounded = f"; {n} gates were undecided and rounded" if (n := undecided.get(point.penalty)) else ""
         console.print(
             f"Learned gates, penalty {point.penalty:g}: {100 * point.fraction:.3g} % off, {curve.figure} "
-            f"{found.value:.5g} ({found.delta:+.3g} +- {found.delta_sem:.2g}{rounded}).",
+            f"{found.value:.5g} ({found.delta:+.3g} ± {found.delta_sem:.2g}{rounded}).",
             markup=False,
         )
     console.print(result["chance"]["sentence"], markup=False)
@@ -134,7 +134,7 @@ def _show_curve(console: Console, curve: Curve, result: Mapping[str, Any], targe
     facts = curve.provenance
     console.print(
         f"{facts['examples']} examples ({facts['data']}, {facts['split']}), {facts['passes']:g} passes over them, "
-        f"{facts['cached']} points from the store; +- is the standard error over examples of the difference from all "
+        f"{facts['cached']} points from the store; ± is the standard error over examples of the difference from all "
         f"on.{where}",
         markup=False,
     )
@@ -155,13 +155,13 @@ def _show_figure(console: Console, curve: Curve, figure: str) -> None:
             values = [order[count] for order in random]
             cells += [f"{min(values):.5g} to {max(values):.5g}"]
         rows.append(cells)
-    columns = ["off", "heads", "ranked", "+-", *names[1:], *([f"random ({len(random)})"] if random else [])]
+    columns = ["off", "heads", "ranked", "±", *names[1:], *([f"random ({len(random)})"] if random else [])]
     console.print(figure, style="bold", markup=False)
     table(console, columns, rows, numbers=columns)
 
 
 def _show_layers(console: Console, layers: AllButOne, target: Path | None) -> None:
-    columns = ("site", "layer", "kept", "change", "+-", "score half", "control", "control change", "+- ")
+    columns = ("site", "layer", "kept", "change", "±", "score half", "control", "control change", "± ")
     rows = [
         (
             one.site,

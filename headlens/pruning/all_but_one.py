@@ -124,7 +124,7 @@ class AllButOne:
         return (
             f"{len(self.layers) - len(hurt)} of {len(self.layers)} layers are not noticeably worse with one {what} "
             f"alone, one layer at a time ({where}, {self.metric}, 1.96 standard errors); hardest hit: "
-            f"{worst.site} layer {worst.layer}, {worst.cost:+.3g} +- {worst.result.delta_sem:.2g} with {worst.kept}."
+            f"{worst.site} layer {worst.layer}, {worst.cost:+.3g} ± {worst.result.delta_sem:.2g} with {worst.kept}."
         )
 
     def to_frame(self) -> pd.DataFrame:

@@ -170,7 +170,7 @@ def _share(point: Point) -> str:
 
 def _cost(point: Point, found: Within) -> str:
     measured = point.result.need(found.budget.figure)
-    error = "" if math.isnan(measured.delta_sem) else f" +- {measured.delta_sem:.2g}"
+    error = "" if math.isnan(measured.delta_sem) else f" ± {measured.delta_sem:.2g}"
     return f"{cost(measured, found.budget.figure):.3g}{error}"
 
 

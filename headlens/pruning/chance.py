@@ -16,7 +16,7 @@ from headlens.pruning.points import Curve, Point
 Verdict = Literal["better", "worse", "not told apart", "not measured"]
 CONFIDENCE = 0.95
 RULE = (
-    "a random order would lie in mean +- t(0.975, n - 1) * sd * sqrt(1 + 1 / n) of n random orders 95 % of the time "
+    "a random order would lie in mean ± t(0.975, n - 1) * sd * sqrt(1 + 1 / n) of n random orders 95 % of the time "
     "(prediction interval, orders taken as normal); outside of it the ranking is better or worse than chance; the "
     "verdict is about the mean over all steps strictly between none and all"
 )

@@ -59,7 +59,7 @@ def test_the_largest_share_within() -> None:
     assert found.reach["reverse"].best is None
     assert [one.fraction for one in found.random] == [0, 0.2]
     text = sentence(found)
-    assert "20 % of the heads (4), for 0.01 +- 0." in text
+    assert "20 % of the heads (4), for 0.01 ± 0." in text
     assert text.endswith("2 random orders: 0 to 20 %.")
     # 0.04 is within 2.2 %, and 0.05 before it is not.
     broken = within(curve, parse_budget("loss+2.2%")).reach["ranked"]
@@ -73,7 +73,7 @@ def test_a_budget_that_nothing_meets() -> None:
     found = within(curve, parse_budget("loss+0.1%"))
     assert found.reach["ranked"].best is None
     text = sentence(found)
-    assert "nothing; already 20 % of the heads (4) costs 0.01 +- 0.004; take a smaller --step" in text
+    assert "nothing; already 20 % of the heads (4) costs 0.01 ± 0.004; take a smaller --step" in text
     assert text.endswith("2 random orders: 0 %.")
     json = describe(curve, found)
     assert (json["met"], json["series"]["ranked"]["best"]) == (False, None)
@@ -113,7 +113,7 @@ def test_figures_that_are_not_there() -> None:
 def test_learned_gates_are_told_beside_the_order() -> None:
     curve = made_up.curve({"ranked": [1.0, 2.0, 3.0], "gates": [1.0, 1.05, 3.0]}, sem=0.01)
     assert sentence(within(curve, parse_budget("loss+10%"))).endswith(
-        "Learned gates: 50 % of the heads (10), for 0.05 +- 0.01."
+        "Learned gates: 50 % of the heads (10), for 0.05 ± 0.01."
     )
     assert sentence(within(curve, parse_budget("loss+1%"))).endswith("Learned gates: no set is within.")
     none = made_up.curve({"ranked": [1.0, 2.0, 3.0], "gates": [1.0, 1.0, 3.0]})
