@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headlens.errors import HeadlensError
 from headlens.replication import encoded_sets, scores_by_set, sets_for
@@ -49,6 +49,12 @@ class How:
     on_phase: Callable[[str], None] | None = None
     on_progress: Callable[[int, int], None] | None = None
 
+    @property
+    def passed_on(self) -> dict[str, Any]:
+        """What every piece of work is given."""
+        names = ("ablation", "seed", "store", "resume", "on_progress")
+        return {name: getattr(self, name) for name in names}
+
     def phase(self, title: str) -> None:
         """Something else is at work."""
         if self.on_phase is not None:
@@ -85,13 +91,9 @@ class SetRun:
             self.method,
             self._data(step=2 if curves and self.twins else 1),
             metric=self.metric,
-            ablation=how.ablation,
             unit=how.unit,
-            seed=how.seed,
-            store=how.store,
-            resume=how.resume,
             on_phase=lambda name: how.phase(f"{self.method.name} on {name}"),
-            on_progress=how.on_progress,
+            **how.passed_on,
         )
 
     def curves(self, scores: dict[str, HeadScores]) -> CurveReplication:
@@ -106,12 +108,8 @@ class SetRun:
             kept,
             {name: data[name] for name in kept},
             metric=self.metric.name,
-            ablation=how.ablation,
-            seed=how.seed,
-            store=how.store,
-            resume=how.resume,
             on_phase=lambda name: how.phase(f"curves on {name}"),
-            on_progress=how.on_progress,
+            **how.passed_on,
         )
 
     def _data(self, split: Split | None = None, start: int = 0, step: int = 1) -> dict[str, EncodedData]:
@@ -140,19 +138,7 @@ def skill_scores(lens: Lens, how: How) -> dict[str, HeadScores]:
     for skill in skills_for(lens):
         how.phase(f"heads of {lens.name}: {skill.name}")
         try:
-            found.append(
-                carriers(
-                    lens,
-                    skill,
-                    ablation=how.ablation,
-                    unit=how.unit,
-                    limit=how.limit,
-                    seed=how.seed,
-                    store=how.store,
-                    resume=how.resume,
-                    on_progress=how.on_progress,
-                )
-            )
+            found.append(carriers(lens, skill, unit=how.unit, limit=how.limit, **how.passed_on))
         except HeadlensError:  # no pair of this skill suits the model
             continue
     return dict(by_skill(found))

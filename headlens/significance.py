@@ -9,6 +9,8 @@ import numpy as np
 
 LEVEL = 0.95
 ALPHA = 0.05
+Z_95 = 1.96
+"""Standard errors that a two-sided 95 % interval of a normal estimate reaches to each side."""
 
 
 @dataclass(frozen=True)

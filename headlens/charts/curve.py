@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 
 from headlens.charts.theme import Look, look, styled
+from headlens.significance import Z_95
 
 if TYPE_CHECKING:
     from headlens.pruning.all_but_one import AllButOne
@@ -36,7 +37,6 @@ _LINES = {
     "reverse": ("dash", "square", "most important first"),
     "greedy": ("dot", "triangle-up", "greedy (exact)"),
 }
-Z_95 = 1.96
 
 
 def pruning_curve(

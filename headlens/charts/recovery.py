@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 
 from headlens.charts.theme import look, styled
+from headlens.significance import Z_95
 
 if TYPE_CHECKING:
     from headlens.pruning.recovery_table import RecoveryTable
     from headlens.pruning.training_state import Progress
 
-UNITS = {"loss": "nats per prediction", "drift": "1 - cosine, or nats"}
-Z_95 = 1.96
+UNITS = {"loss": "nats per prediction", "drift": "1 - cosine"}
+"""Drift is watched of bare encoders only; see :func:`headlens.pruning.recovery.recover`."""
 
 
 def recovery_curve(

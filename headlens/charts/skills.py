@@ -9,12 +9,12 @@ from plotly.subplots import make_subplots
 
 from headlens.charts.lab import DASHES, colour, legend_below
 from headlens.charts.theme import Look, look, styled
+from headlens.significance import Z_95
 
 if TYPE_CHECKING:
     from headlens.probes.along import SkillCurve
     from headlens.probes.result import ProbeResult, SkillResult
 
-Z_95 = 1.96
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "triangle-down", "star", "pentagon", "hexagram")
 
 

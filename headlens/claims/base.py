@@ -17,7 +17,6 @@ VERDICTS: tuple[Verdict, ...] = ("holds", "fails", "mixed", "not measurable")
 Page = Literal[
     "app.py", "pages/attention.py", "pages/switchboard.py", "pages/prune.py", "pages/lab.py", "pages/families.py"
 ]
-Z_95 = 1.96
 
 
 class NotMeasurable(Exception):  # noqa: N818 - an outcome, not an error
@@ -156,7 +155,8 @@ class Claim:
         published: the counterpart in the literature.
         textbook: the verdict that the textbook answer implies.
         costly: whether it is left out unless asked for.
-        kept: whether a finding is kept in the store; not where all there is to do is to read runs of the lab.
+        of_the_lab: whether it is about training and read from runs of the lab, not measured on the current model; then
+            a finding is not kept in the store.
         shares: work that it has in common with other claims, see :mod:`headlens.claims.costs`.
     """
 
@@ -166,7 +166,7 @@ class Claim:
     published: ClassVar[Published]
     textbook: ClassVar[Verdict] = "holds"
     costly: ClassVar[bool] = False
-    kept: ClassVar[bool] = True
+    of_the_lab: ClassVar[bool] = False
     shares: ClassVar[tuple[str, ...]] = ()
 
     @property

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headlens.claims.base import Z_95, Claim, Figure, Finding, NotMeasurable, Published, Series, Try, Verdict, percent
+from headlens.claims.base import Claim, Figure, Finding, NotMeasurable, Published, Series, Try, Verdict, percent
 from headlens.claims.removable import reach
 from headlens.pruning.budget import cost
 from headlens.pruning.plan import RANKED
+from headlens.significance import Z_95
 
 if TYPE_CHECKING:
     from headlens.claims.context import Context

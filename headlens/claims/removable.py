@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import norm
 
-from headlens.claims.base import Z_95, Claim, Figure, Finding, NotMeasurable, Published, Series, Try, against, percent
+from headlens.claims.base import Claim, Figure, Finding, NotMeasurable, Published, Series, Try, against, percent
 from headlens.claims.costs import SWEEP
 from headlens.pruning.budget import cost
 from headlens.pruning.chance import Chance, chance
 from headlens.pruning.order import count_for
 from headlens.pruning.plan import RANDOM, RANKED
+from headlens.significance import Z_95
 
 if TYPE_CHECKING:
     from headlens.claims.context import Context

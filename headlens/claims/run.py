@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from headlens.claims.base import Claim, Finding, NotMeasurable
 from headlens.errors import StoreError
-from headlens.interview.claims import OF_THE_LAB
 from headlens.server.limits import LimitError
 from headlens.store import unit_key
 
@@ -117,7 +116,7 @@ def check(context: Context, claim: Claim, *, costly: bool = False) -> Checked:
         return Checked(claim, not_measured(str(reason)), time.perf_counter() - start)
     finding = Finding.from_json(finding.to_json())  # the same numbers, whether it comes from the store or not
     checked = Checked(claim, finding, time.perf_counter() - start)
-    if context.store is not None and claim.kept:
+    if context.store is not None and not claim.of_the_lab:
         meta: Mapping[str, Any] = {"finding": finding.to_json(), "seconds": checked.seconds}
         try:
             context.store.put(key_of(context, claim), {}, meta)
@@ -128,7 +127,7 @@ def check(context: Context, claim: Claim, *, costly: bool = False) -> Checked:
 
 def kept(context: Context, claim: Claim) -> Checked | None:
     """The claim as it was found earlier with the very same examples and rule; None if it was not, or is not kept."""
-    if context.store is None or not context.resume or not claim.kept:
+    if context.store is None or not context.resume or claim.of_the_lab:
         return None
     stored = context.store.meta(key_of(context, claim))
     if stored is None:
@@ -163,7 +162,7 @@ def headline(found: Sequence[Checked]) -> str:
     """One sentence on where the model and the textbook part, and on how many claims there is anything to say."""
     measured = [one for one in found if one.finding.verdict != "not measurable"]
     against = {
-        who: [one for one in found if one.disagrees and (one.claim.name in OF_THE_LAB) == lab]
+        who: [one for one in found if one.disagrees and one.claim.of_the_lab == lab]
         for who, lab in (("This model disagrees", False), ("The lab's own runs disagree", True))
     }
     counts = {word: sum(one.finding.verdict == word for one in measured) for word in ("holds", "fails", "mixed")}

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headlens.claims.base import Z_95, Claim, Figure, Finding, NotMeasurable, Published, Series, Try
+from headlens.claims.base import Claim, Figure, Finding, NotMeasurable, Published, Series, Try
 from headlens.metrics import ratio
+from headlens.significance import Z_95
 
 if TYPE_CHECKING:
     from headlens.claims.context import Context

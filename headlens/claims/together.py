@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headlens.claims.base import Z_95, Claim, Figure, Finding, NotMeasurable, Published, Series, Try, Verdict
+from headlens.claims.base import Claim, Figure, Finding, NotMeasurable, Published, Series, Try, Verdict
 from headlens.heads import HeadSet
 from headlens.redundancy import joint_against_sum
+from headlens.significance import Z_95
 
 if TYPE_CHECKING:
     from headlens.claims.context import Context

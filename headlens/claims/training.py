@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headlens.claims.base import Z_95, Claim, Figure, Finding, NotMeasurable, Published, Series, Try, Verdict
+from headlens.claims.base import Claim, Figure, Finding, NotMeasurable, Published, Series, Try, Verdict
 from headlens.lab.language_results import SHARINGS, Shared, cells, difference, sharing
 from headlens.lab.shipped import BITS, LANGUAGE, SHARING, made_by, shipped_runs, shipped_table
 from headlens.lab.statistics import Difference, paired, rate
+from headlens.significance import Z_95
 
 if TYPE_CHECKING:
     from headlens.claims.context import Context
@@ -27,7 +28,7 @@ class ScratchWorse(Claim):
     """The lab's runs: the same small number of heads, learnt from scratch or kept of many."""
 
     name = "scratch-worse"
-    kept = False
+    of_the_lab = True
     why = "It decides whether one should have trained with few heads from the start: the heart of the question."
     rule = (
         "Stored runs of the lab's small language models, seed by seed, at the fewest heads: gap to the best possible "
@@ -127,7 +128,7 @@ class SharingKeeps(Claim):
     """The lab's runs with shared keys and values."""
 
     name = "sharing-keeps"
-    kept = False
+    of_the_lab = True
     why = "Products save the cache by sharing keys and values, not by removing heads; this says whether that is free."
     rule = (
         "Stored runs of the lab's small language models, seed by seed, 95 % t intervals over seeds. The number: gap to "

@@ -30,9 +30,6 @@ CLAIMS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-OF_THE_LAB = frozenset({"scratch-worse", "sharing-keeps"})
-"""Claims about training, which are checked on stored runs of the lab and not on the current model."""
-
 _source: Callable[[str], str | None] | None = None
 
 

@@ -18,6 +18,7 @@ from headlens.heads import HeadSet
 from headlens.metrics import ratio
 from headlens.pruning.measure import SetMeasure
 from headlens.pruning.order import columns_of, off_set
+from headlens.significance import Z_95
 from headlens.sweep import Baseline, Part, Sweep, SweepSpec, UnitResult
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from headlens.run import LayerKey
     from headlens.store import Store
     from headlens.switches import Ablation
-
-Z_95 = 1.96
 
 
 class AllButOneSweep(Sweep):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headlens.significance import Z_95
+
 if TYPE_CHECKING:
     from headlens.evaluate import Measured
-
-Z_95 = 1.96
 
 
 def share_interval(part: Measured, whole: Measured) -> tuple[float, float]:

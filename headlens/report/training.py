@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from headlens.errors import ModelError
 from headlens.report.figures import Dot, Dots, Lines, dots, lines
+from headlens.significance import Z_95
 
 if TYPE_CHECKING:
     from headlens.report.models import Subjects
 
-Z_95 = 1.96
 KINDS = {
     "full": "full",
     "full + the same training": "full",

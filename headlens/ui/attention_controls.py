@@ -8,7 +8,7 @@ import streamlit as st
 
 from headlens.errors import HeadlensError
 from headlens.heads import Head
-from headlens.ui import state
+from headlens.ui import inputs, state
 from headlens.ui.components.attention_view.payload import split_label
 
 if TYPE_CHECKING:
@@ -45,26 +45,10 @@ def controls(lens: Lens, source: Source) -> tuple[Head, str, str]:
                 required=True,
                 on_change=_to_site,
             )
-        view = _remembered(views[0] if source.picture is not None else "map", "view", views, VIEWS, "View")
-        scale = _remembered("sqrt", "scale", list(SCALES), SCALES, "Colour shows the weight's")
+        first = views[0] if source.picture is not None else "map"
+        view = inputs.choice("View", "view", {name: VIEWS[name] for name in views}, first=first)
+        scale = inputs.choice("Colour shows the weight's", "scale", SCALES, first="sqrt")
     return head, view, scale
-
-
-def _remembered(default: str, name: str, options: list[str], titles: dict[str, str], label: str) -> str:
-    """A row of choices whose value outlives switching pages."""
-    current = state.remember(name, default)
-    if current not in options:
-        current = default
-    key = f"_{name}"
-    state.fill(key, current)
-
-    def changed() -> None:
-        st.session_state[f"hl_{name}"] = st.session_state[key] or default
-
-    st.segmented_control(
-        label, options, format_func=lambda option: titles[option], key=key, required=True, on_change=changed
-    )
-    return current
 
 
 def _to_site() -> None:

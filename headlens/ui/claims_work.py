@@ -108,7 +108,7 @@ def checked(name: str) -> Checked | None:
     except HeadlensError:  # no data for this model
         return None
     (claim,) = find_claims([name])
-    return kept(replace(context, store=cache.store()), claim) if claim.kept else check(context, claim)
+    return check(context, claim) if claim.of_the_lab else kept(replace(context, store=cache.store()), claim)
 
 
 def line(name: str) -> str | None:

@@ -12,7 +12,7 @@ from headlens.engine import engine_for, is_installed, using
 from headlens.engine.base import GoneError
 from headlens.errors import Cancelled, HeadlensError
 from headlens.server import limits
-from headlens.ui import background, state, words
+from headlens.ui import background, inputs, state, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,15 +92,7 @@ def engine_choice() -> None:
     if not offered():
         return
     with st.expander("Where to compute"):
-        current = state.remember("engine", "local")
-        state.fill("_engine", current)
-        st.radio(
-            "Long work is done",
-            list(TITLES),
-            key="_engine",
-            format_func=lambda name: TITLES[name],
-            on_change=lambda: st.session_state.update(hl_engine=st.session_state["_engine"]),
-        )
+        current = inputs.choice("Long work is done", "engine", TITLES, first="local", kind="radio")
         st.caption(LINES[current])
         if current == "ray":
             st.fragment(run_every=background.poll_seconds(POLL_SECONDS))(_workers)()

@@ -8,7 +8,7 @@ import streamlit as st
 
 from headlens.errors import HeadlensError
 from headlens.families.measures import MEASURES
-from headlens.ui import background, families_tables, families_work, replicate, state, words
+from headlens.ui import background, families_tables, families_work, inputs, replicate, state, words
 from headlens.ui.families_work import SECTION
 from headlens.ui.sidebar import refresh, sidebar_with_lens
 
@@ -111,14 +111,5 @@ def _compare(rows: Sequence[Row]) -> None:
 
 def _measure() -> Measure:
     titles = {measure.name: measure.title for measure in MEASURES}
-    current = state.remember("families_measure", MEASURES[0].name)
-    state.fill("_families_measure", current)
-    st.segmented_control(
-        "Figure",
-        list(titles),
-        key="_families_measure",
-        format_func=titles.__getitem__,
-        required=True,
-        on_change=lambda: st.session_state.update(hl_families_measure=st.session_state["_families_measure"]),
-    )
+    current = inputs.choice("Figure", "families_measure", titles)
     return next(measure for measure in MEASURES if measure.name == current)

@@ -12,7 +12,7 @@ import streamlit as st
 
 from headlens.errors import HeadlensError
 from headlens.interview.bank import Bank, cite_text, load_bank
-from headlens.interview.claims import CLAIMS, OF_THE_LAB, claim_line
+from headlens.interview.claims import CLAIMS, claim_line
 from headlens.interview.progress import DiskLog, Event, Log, MemoryLog, progress_file
 from headlens.interview.schema import GRADES, Cite, Statement
 from headlens.interview.shape import shape_of
@@ -132,7 +132,10 @@ def live_line(claim: str | None) -> str:
     found = None if claim is None else claim_line(claim)
     if claim is None or found is None:
         return ""
-    where = "In the runs of the lab" if claim in OF_THE_LAB else "On this model"
+    from headlens.claims.registry import find_claims  # imported by then: a claim was checked
+
+    (checked,) = find_claims([claim])
+    where = "In the runs of the lab" if checked.of_the_lab else "On this model"
     return words.plain(f"{where}: “{CLAIMS[claim].rstrip('.')}” {found}")
 
 

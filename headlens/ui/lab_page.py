@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from headlens.errors import HeadlensError
-from headlens.ui import lab_experiment, lab_initial, lab_language, lab_literature, lab_training, state, words
+from headlens.ui import inputs, lab_experiment, lab_initial, lab_language, lab_literature, lab_training, state, words
 from headlens.ui.sidebar import Opened, refresh, sidebar_with_lens
 
 SECTIONS = ("Experiment", "During training", "Language model", "Sharing", "At initialisation", "Literature")
@@ -15,16 +15,8 @@ def show() -> None:
     """Draws the page; it works without a model too."""
     opened = sidebar_with_lens("lab")
     st.title("Learn with few heads, or keep few of many?")
-    section = state.remember("lab_section", SECTIONS[0])
-    state.fill("_lab_section", section)
-    st.segmented_control(
-        "Part of this page",
-        SECTIONS,
-        key="_lab_section",
-        required=True,
-        label_visibility="collapsed",
-        on_change=lambda: st.session_state.update(hl_lab_section=st.session_state["_lab_section"]),
-    )
+    titles = {name: name for name in SECTIONS}
+    section = inputs.choice("Part of this page", "lab_section", titles, show_label=False)
     try:
         _draw(section, opened)
     except HeadlensError as error:

@@ -11,7 +11,7 @@ import streamlit as st
 from headlens.charts.curve import TITLES
 from headlens.errors import HeadlensError
 from headlens.heads import HeadSet
-from headlens.ui import state, words
+from headlens.ui import inputs, state, words
 
 if TYPE_CHECKING:
     from headlens.pruning.budget import Within
@@ -65,19 +65,10 @@ def section(chosen: Chosen, found: Curve | None) -> Choice:
         )
     gates = [] if found is None else [point for point in found.series("gates") if point.heads_off]
     there = {"switches": bool(len(switched)), "gates": bool(gates)}
-    options = [name for name in WHICH if there.get(name, found is not None)]
+    options = {name: title for name, title in WHICH.items() if there.get(name, found is not None)}
     if not options:
         return Choice()
-    current = state.remember("cut_which", options[0])
-    current = current if current in options else options[0]
-    state.fill("_cut_which", current)
-    st.radio(
-        "Heads to take out",
-        options,
-        key="_cut_which",
-        format_func=WHICH.__getitem__,
-        on_change=lambda: st.session_state.update(hl_cut_which=st.session_state["_cut_which"]),
-    )
+    current = inputs.choice("Heads to take out", "cut_which", options, kind="radio")
     if current == "switches" or found is None:
         return Choice(switched)
     if current == "gates":

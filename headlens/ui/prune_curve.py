@@ -1,4 +1,4 @@
-"""First steps of pruning: the curve with its controls, a budget, and which heads it lets go."""
+"""First step of pruning: the curve with its controls."""
 
 from __future__ import annotations
 
@@ -17,15 +17,6 @@ if TYPE_CHECKING:
     from headlens.data.encode import EncodedData
     from headlens.pruning.points import Curve
     from headlens.ui.choices import Chosen
-
-ALLOWED = {
-    "loss": ("loss may rise by, %", 5.0, "loss+{}%"),
-    "perplexity": ("perplexity may rise by, points", 1.0, "perplexity+{}"),
-    "accuracy": ("accuracy may fall by, points", 1.0, "accuracy-{}"),
-    "drift": ("drift may reach", 0.05, "drift+{}"),
-    "kl": ("KL may reach, nats", 0.05, "kl+{}"),
-}
-"""Figures a budget can be about: the question, what is asked first, and how ``parse_budget`` writes it."""
 
 
 def section(chosen: Chosen) -> Curve | None:

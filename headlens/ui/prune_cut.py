@@ -14,7 +14,7 @@ import streamlit as st
 from headlens.models.folders import SIDECAR
 from headlens.pruning.card import proof_sentence
 from headlens.pruning.names import spoken
-from headlens.ui import background, cache, state, words
+from headlens.ui import background, cache, inputs, state, words
 from headlens.ui.jobs import Job
 
 if TYPE_CHECKING:
@@ -155,12 +155,13 @@ def _proof(made: Made, total: int) -> None:
         key="cut_open",
         icon=":material/open_in_new:",
         help="Makes it the model of every page.",
-        on_click=_open,
+        on_click=open_folder,
         args=(made.folder,),
     )
 
 
-def _open(folder: Path) -> None:
+def open_folder(folder: Path) -> None:
+    """Makes a cut model the chosen one."""
     state.put("model", str(folder))
     state.put("data", "")
     state.forget_switches()
@@ -169,16 +170,7 @@ def _open(folder: Path) -> None:
 
 def downloads(chosen: Chosen, made: Made | None, found: Curve | None) -> None:
     """What can be taken home: the folder, scores, the curve, figures."""
-    current = state.remember("image_format", "svg")
-    state.fill("_image_format", current)
-    st.segmented_control(
-        "The camera button of the figures saves",
-        ["svg", "png"],
-        key="_image_format",
-        format_func=str.upper,
-        required=True,
-        on_change=lambda: st.session_state.update(hl_image_format=st.session_state["_image_format"]),
-    )
+    inputs.choice("The camera button of the figures saves", "image_format", {"svg": "SVG", "png": "PNG"})
     name = Path(chosen.lens.name).name
     with st.container(horizontal=True):
         if found is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from headlens.ui import prune_inputs
+from headlens.ui import inputs
 
 if TYPE_CHECKING:
     from headlens.pruning.plan import Steps
@@ -66,13 +66,11 @@ def options(chosen: Chosen) -> CurveOptions:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         site = _site(chosen) if len(topology.sites) > 1 else None
         columns = columns_of(topology, chosen.unit, None if site is None else (site,))  # type: ignore[arg-type]
-        floor = prune_inputs.number("Heads that stay in every layer", "curve_floor", 0, 0, 64, 220)
-        random = prune_inputs.number("Random orders", "curve_random", RANDOM_ORDERS, 0, 20, 150)
-        rescore = prune_inputs.toggle(
-            "Score anew at every step", "curve_rescore", disabled=not METHODS[chosen.method].needs
-        )
-        gates = prune_inputs.toggle("Learned gates too", "curve_gates")
-        greedy = prune_inputs.toggle(
+        floor = inputs.number("Heads that stay in every layer", "curve_floor", 0, 0, 64, 220)
+        random = inputs.number("Random orders", "curve_random", RANDOM_ORDERS, 0, 20, 150)
+        rescore = inputs.toggle("Score anew at every step", "curve_rescore", disabled=not METHODS[chosen.method].needs)
+        gates = inputs.toggle("Learned gates too", "curve_gates")
+        greedy = inputs.toggle(
             "Greedy order too",
             "curve_greedy",
             disabled=len(columns) > GREEDY_LIMIT,
@@ -86,7 +84,7 @@ def options(chosen: Chosen) -> CurveOptions:
 def _site(chosen: Chosen) -> str | None:
     titles = {ALL_SITES: SITES[ALL_SITES]}
     titles |= {site.name: SITES.get(site.name, site.name) for site in chosen.lens.topology.sites}
-    found = prune_inputs.choice("Heads of", "curve_site", titles, ALL_SITES, 240)
+    found = inputs.choice("Heads of", "curve_site", titles, first=ALL_SITES, kind="select", width=240)
     return None if found == ALL_SITES else found
 
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from headlens.charts.training import training_curve
-from headlens.ui import background, cache, prune_inputs, state, words
+from headlens.charts.recovery import recovery_comparison, recovery_curve
+from headlens.models.folders import SIDECAR
+from headlens.ui import background, cache, inputs, words
 from headlens.ui.jobs import Job
-from headlens.ui.prune_cut import recovered_folder
+from headlens.ui.prune_cut import open_folder, recovered_folder
 
 if TYPE_CHECKING:
     from headlens.pruning.recovery import Recovered
@@ -68,10 +69,11 @@ def section(chosen: Chosen, made: Made | None) -> None:
     job = background.job_of("recover")
     if job is not None and job.partial:
         metric = "drift" if chosen.lens.task == "embedding" else "loss"  # what is watched, see recover()
-        figure = training_curve(
+        figure = recovery_curve(
             job.partial,
-            metric=metric,
-            distilled=options["objective"] == "distill",
+            metric,
+            objective=options["objective"],
+            steps=options["steps"],
             dark=st.context.theme.type == "dark",
         )
         said = so_far(job.partial, metric, options["steps"])
@@ -85,13 +87,16 @@ def section(chosen: Chosen, made: Made | None) -> None:
     found: Recovery = job.result
     st.markdown(words.plain(found.sentence))
     _table(found.table)
-    for line in found.table.sentences():
+    told = found.table.sentences()
+    figure = recovery_comparison(found.table, dark=st.context.theme.type == "dark")
+    st.plotly_chart(figure, width="stretch", key="fig_recovered", alt=" ".join(told))
+    for line in told:
         st.markdown("- " + words.plain(line))
     st.button(
         "Look at the recovered model",
         key="recovered_open",
         icon=":material/open_in_new:",
-        on_click=_open,
+        on_click=open_folder,
         args=(found.folder,),
     )
 
@@ -113,21 +118,23 @@ def so_far(points: Sequence[Progress], metric: str, steps: int) -> str:
 def _kept(job: Job, folder: Path) -> None:
     """What a stopped training leaves."""
     best = max((point.step for point in job.partial or () if point.best), default=0)
-    if not best or not (folder / "headlens.json").is_file():
+    if not best or not (folder / SIDECAR).is_file():
         st.caption("No step was better than the cut model yet, so there is nothing to take home.")
         return
     st.caption(
         f"The best so far, step {best}, is kept: it can be looked at and goes into the report. Going on resumes."
     )
-    st.button("Look at the best so far", key="best_open", icon=":material/open_in_new:", on_click=_open, args=(folder,))
+    st.button(
+        "Look at the best so far", key="best_open", icon=":material/open_in_new:", on_click=open_folder, args=(folder,)
+    )
 
 
 def _options(chosen: Chosen) -> dict[str, Any]:
     first = "distill" if chosen.lens.task == "embedding" else "task"
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        objective = prune_inputs.choice("Trained for", "recover_objective", OBJECTIVES, first, 300)
-        steps = prune_inputs.number("Steps, at most", "recover_steps", 60, 1, 2000, 170)
-        control = prune_inputs.number("Random cuts beside it", "recover_control", 0, 0, 5, 170)
+        objective = inputs.choice("Trained for", "recover_objective", OBJECTIVES, first=first, kind="select", width=300)
+        steps = inputs.number("Steps, at most", "recover_steps", 60, 1, 2000, 170)
+        control = inputs.number("Random cuts beside it", "recover_control", 0, 0, 5, 170)
     if chosen.lens.task == "embedding":
         objective = "distill"
     return {"objective": objective, "steps": steps, "control": control}
@@ -173,8 +180,9 @@ def _train(chosen: Chosen, made: Made, options: dict[str, Any], job: Job) -> Rec
     # The state stays until the controls are done, so that nothing is trained twice where they are cancelled.
     more: dict[str, Any] = {"leave_state": options["control"] > 0, "on_point": note, "on_best": best, **shared}
     result: Recovered = recover(lens, data, spec, full=chosen.lens, **more)
-    job.phase("Writing the recovered model")
-    save_recovered(loaded, folder, finished(result, command))
+    if options["control"]:  # the controls take long; what is recovered is whole before
+        job.phase("Writing the recovered model")
+        save_recovered(loaded, folder, finished(result, command))
     choice = made.facts.get("choice") or {}
     control = Control(
         cuts=options["control"], unit=choice.get("unit"), floor=int(choice.get("floor") or 0), store=cache.store()
@@ -211,10 +219,3 @@ def _table(table: RecoveryTable) -> None:
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
     for note in table.notes:
         st.caption(words.plain(note))
-
-
-def _open(folder: Path) -> None:
-    state.put("model", str(folder))
-    state.put("data", "")
-    state.forget_switches()
-    state.publish_url()

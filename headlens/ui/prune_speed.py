@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from headlens.ui import background, cache, state, words
+from headlens.ui import background, cache, inputs, words
 from headlens.ui.jobs import Job
 
 if TYPE_CHECKING:
@@ -26,15 +26,7 @@ def section(chosen: Chosen, made: Made | None) -> None:
     if made is None:
         st.caption("Cut heads out first; then full, masked and cut model are timed side by side.")
         return
-    current = state.remember("speed_effort", "quick")
-    state.fill("_speed_effort", current)
-    st.segmented_control(
-        "Effort",
-        list(EFFORTS),
-        key="_speed_effort",
-        required=True,
-        on_change=lambda: st.session_state.update(hl_speed_effort=st.session_state["_speed_effort"]),
-    )
+    current = inputs.choice("Effort", "speed_effort", {name: name for name in EFFORTS})
     st.caption(LINES[current] + " Other work of this server disturbs the times, so let it finish first.")
     key = ("speed", chosen.lens.fingerprint, str(made.folder), current)
     if not background.is_shown("speed", key):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from headlens.ui import background, cache, engines, skills, state, words
+from headlens.ui import background, cache, engines, inputs, skills, state, words
 
 if TYPE_CHECKING:
     from headlens.lens import Lens
@@ -47,19 +47,8 @@ def section(lens: Lens) -> None:
 
 
 def _kind(with_skills: bool) -> str:
-    options = [name for name in TITLES if with_skills or name != "skills"]
-    current = state.remember("replicate_kind", options[0])
-    current = current if current in options else options[0]
-    state.fill("_replicate_kind", current)
-    st.segmented_control(
-        "Compare rankings between",
-        options,
-        key="_replicate_kind",
-        format_func=TITLES.__getitem__,
-        required=True,
-        on_change=lambda: st.session_state.update(hl_replicate_kind=st.session_state["_replicate_kind"]),
-    )
-    return current
+    titles = {name: title for name, title in TITLES.items() if with_skills or name != "skills"}
+    return inputs.choice("Compare rankings between", "replicate_kind", titles)
 
 
 def _found(lens: Lens, kind: str, busy: bool) -> None:

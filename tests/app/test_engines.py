@@ -75,14 +75,13 @@ def test_a_sweep_goes_to_the_chosen_engine_and_its_workers_are_shown(
     assert table["parts done"].tolist() == [2, engine.done]
 
 
-def test_no_cluster_is_told_on_the_page(
-    open_app: Open, models: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_cluster_is_told_on_the_page(open_app: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere(name: str) -> None:
         raise HeadlensError("no Ray cluster answers at head:6379 (refused)")
 
     monkeypatch.setattr(engines, "engine_for", nowhere)
-    app = open_app(model=models["llama"], method="magnitude")
+    model = save_gpt2(tmp_path / "never-swept", seed=12)
+    app = open_app(model=str(model), method="magnitude")
     app.radio(key="_engine").set_value("ray").run()
     app.selectbox(key="_method").set_value("ablation").run()
     settle(app)

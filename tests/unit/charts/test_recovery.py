@@ -61,3 +61,8 @@ def test_the_comparison_shows_every_row_with_its_error() -> None:
     assert list(found["random cut + recovered"].y) == ["random cut + recovered 1"]
     error = 1.96 * math.sqrt(4 / 3 * 0.02) / 4
     assert list(found["full"].error_x.array) == pytest.approx([error])
+
+
+def test_the_axis_has_the_unit_of_what_is_watched() -> None:
+    assert recovery_curve(POINTS, "loss").layout.yaxis.title.text == "loss (nats per prediction)"  # type: ignore[attr-defined]
+    assert recovery_curve(POINTS, "drift").layout.yaxis.title.text == "drift (1 - cosine)"  # type: ignore[attr-defined]

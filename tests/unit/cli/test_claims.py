@@ -13,7 +13,7 @@ from headlens.interview.claims import CLAIMS
 
 from .conftest import LINES, Cli
 
-KEPT = {claim.name: claim.kept for claim in REGISTRY}
+KEPT = {claim.name: not claim.of_the_lab for claim in REGISTRY}
 """Those that only read runs of the lab read them anew each time."""
 
 FIELDS = {"id", "statement", "verdict", "value", "low", "high", "unit", "rule", "published", "source", "seconds"}

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
 KEY = "theme_watch"
+# Parts of one script; the head grid knows how to tell dark from light.
+_SCRIPTS = ("../head_grid/colours.js", "theme_watch.js")
 
 
 @functools.cache
 def _component() -> ComponentRenderer:
     """The component, registered once a process."""
-    script = (Path(__file__).parent / "theme_watch.js").read_text(encoding="utf-8")
+    script = "\n".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     return register_component("headlens_theme_watch", html="<i></i>", js=script)
 
 
