@@ -83,6 +83,8 @@ def run(
 
 
 def _show(console: Console, found: Replication, moved: CurveReplication | None) -> None:
+    from headlens.replication import HOW_TO_READ
+
     columns = ("first", "second", "rho", "ceiling", "shared of top", "by chance")
     rows: list[tuple[Any, ...]] = []
     for pair in found.pairs:
@@ -92,11 +94,7 @@ def _show(console: Console, found: Replication, moved: CurveReplication | None) 
     console.print(found.sentence(), markup=False)
     for name, reason in found.no_signal.items():
         console.print(f"Left out: {name} ({reason}).", markup=False)
-    console.print(
-        "rho: Spearman, with a 95 % bootstrap interval over heads. Ceiling: about what two rankings as noisy as these "
-        "would reach if they ranked the same thing.",
-        markup=False,
-    )
+    console.print(HOW_TO_READ, markup=False)
     if moved is None:
         return
     columns = ("chosen on", "measured on", "off", "cost", "more than its own", "random")

@@ -96,6 +96,7 @@ def _work(lens: Lens, kind: str) -> Callable[[Job], Found]:
 
 def _draw(found: Found) -> None:
     from headlens.charts.replication import correlations, transfers
+    from headlens.replication import HOW_TO_READ
 
     dark = st.context.theme.type == "dark"
     rankings = found.rankings
@@ -119,10 +120,7 @@ def _draw(found: Found) -> None:
                 for pair in rankings.pairs
             ]
         )
-    st.caption(
-        "Intervals: bootstrap over heads. Ceiling: about what two rankings as noisy as these would reach if they "
-        "ranked the same thing. The command `headlens replicate` has more choices."
-    )
+    st.caption(f"{HOW_TO_READ} The command `headlens replicate` has more choices.")
     if found.curves is not None:
         told = found.curves.sentence()
         st.markdown(words.plain(told))

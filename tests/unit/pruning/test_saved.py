@@ -1,10 +1,8 @@
-"""Folders of cut models: what is in them, what opens them, and what happens when something goes wrong."""
+"""Folders of cut models: what is in them, and what opens them."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,54 +14,18 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import headlens
-from headlens.errors import HeadlensError, ModelError
 from headlens.lens import Lens
 from headlens.models import folders
 from headlens.models.loading import load
 from headlens.pruning.card import AUTO
-from headlens.pruning.cut import Cut, cut, mask
-from headlens.pruning.publish import check_target, replacing
-from headlens.pruning.saved import Saved, bytes_before, save_cut, save_model, source_of
-from tests.small_models import byte_tokenizer
-from tests.unit.models.opened import Opened, assert_same, differs, lens_on, opened
+from headlens.pruning.cut import cut
+from headlens.pruning.saved import bytes_before, save_cut, save_model, source_of
+from tests.unit.models.opened import assert_same, differs, lens_on, opened
 from tests.unit.models.tiny import TINY, TinySpec, build, outputs, tiny
-from tests.unit.pruning.cuts import KINDS, as_loaded, choose
+from tests.unit.pruning.cuts import as_loaded
+from tests.unit.pruning.saved_kit import TASKS, make, read, save
 
 REPO = Path(__file__).resolve().parents[3]
-TASKS = {
-    "gpt2": "causal-lm",
-    "llama": "causal-lm",
-    "llama-mqa": "causal-lm",
-    "bloom": "causal-lm",
-    "deepseek_v3": "causal-lm",
-    "olmo2": "causal-lm",
-    "bert": "masked-lm",
-    "t5": "seq2seq",
-    "vit": "image-classification",
-    "clip": "two-tower",
-}
-KEPT = json.dumps({"heads": {}})
-
-
-def make(name: str, heads: str | None = None, *, masked: bool = False) -> tuple[Opened, Cut]:
-    """A cut tiny model that knows its task."""
-    case = opened(name)
-    off = choose(case.lens, KINDS["ragged"]) if heads is None else case.lens.topology.parse(heads)
-    result = (mask if masked else cut)(case.lens, off)
-    object.__setattr__(result.loaded, "task", TASKS[name])
-    return case, result
-
-
-def save(name: str, folder: Path, heads: str | None = None, **more: Any) -> tuple[Opened, Cut, Saved]:
-    """The same, written."""
-    case, result = make(name, heads, **more)
-    return case, result, save_cut(result, folder, source=source_of(case.lens))
-
-
-def read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The model of a folder; tiny models have neither tokenizer nor processor."""
-    monkeypatch.setattr("headlens.models.loading._open_readers", lambda *_: (None, None))
-    return headlens.load(str(folder))
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -249,187 +211,6 @@ def test_what_headlens_json_says(tmp_path: Path) -> None:
     assert stored == result.parameters_after
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
-def test_altered_and_missing_files_are_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, _, written = save("llama", tmp_path / "cut")
-    file = written.folder / name
-    before = file.read_bytes()
-    # One bit of the last weight, or another value in the config.
-    file.write_bytes(before[:-1] + bytes([before[-1] ^ 1]) if name != "config.json" else before.replace(b"48", b"49"))
-    with pytest.raises(ModelError, match=rf"{name} is not the file that was written") as caught:
-        read(written.folder, monkeypatch)
-    assert "\n" not in str(caught.value)
-    file.unlink()
-    with pytest.raises(ModelError, match=rf"lacks {name}, which was written there; copy the whole folder again"):
-        read(written.folder, monkeypatch)
-    file.write_bytes(before)
-    read(written.folder, monkeypatch)
-
-
-@pytest.mark.parametrize("name", ["source", "choice", "files", "recovery"])
-def test_a_provenance_that_was_altered_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, _, written = save("llama", tmp_path / "cut")
-    path = written.folder / "headlens.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), name: [3]}))
-    with pytest.raises(ModelError, match=f"headlens.json is broken .{name} is no JSON object"):
-        read(written.folder, monkeypatch)
-
-
-def test_a_tokenizer_that_is_missing_is_told(tmp_path: Path) -> None:
-    _, result = make("llama")
-    object.__setattr__(result.loaded, "tokenizer", byte_tokenizer())
-    written = save_cut(result, tmp_path / "cut", source={})
-    (written.folder / "tokenizer.json").unlink()
-    with pytest.raises(ModelError, match=r"lacks tokenizer\.json"):
-        headlens.load(str(written.folder))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"self": []}, "heads of 0 self layers"),
-        ({"self": [{"heads": [0, 9], "original": 4, "kv_original": 2}]}, "heads that it cannot have"),
-        ({"self": [{"heads": "all", "original": 4, "kv_original": 2}]}, "no list of heads"),
-        ({"self": [{"heads": [0], "original": 0, "kv_original": 2}]}, "how many heads there were"),
-        ({"self": [{"heads": [0], "original": 6, "kv_original": 2}] * 3}, "config.json gives self layer 0 4 heads"),
-        ({"enc": [{"heads": [0], "original": 4, "kv_original": 2}] * 3}, "heads of 0 self layers"),
-        ([], "no layers by site"),
-    ],
-)
-def test_broken_labels_are_told_in_one_line(
-    change: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As somebody would find them who edits config.json and takes headlens.json away."""
-    _, _, written = save("llama", tmp_path / "cut")
-    (written.folder / "headlens.json").unlink()
-    config = written.folder / "config.json"
-    raw = json.loads(config.read_text(encoding="utf-8"))
-    config.write_text(json.dumps({**raw, "headlens_heads": change}), encoding="utf-8")
-    with pytest.raises(ModelError, match=message) as caught:
-        read(written.folder, monkeypatch)
-    assert "\n" not in str(caught.value)
-
-
-def test_labels_that_disagree_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, _, written = save("llama", tmp_path / "cut")
-    path = written.folder / "headlens.json"
-    facts = json.loads(path.read_text(encoding="utf-8"))
-    facts["heads"]["self"][2]["heads"] = [0]
-    path.write_text(json.dumps(facts), encoding="utf-8")
-    with pytest.raises(ModelError, match="do not name the same heads"):
-        read(written.folder, monkeypatch)
-
-
-def test_a_full_disk_leaves_the_old_folder_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    case, _, written = save("llama", tmp_path / "cut")
-    before = {path.name: path.read_bytes() for path in written.folder.iterdir()}
-    second = cut(case.lens, case.lens.topology.parse("L2"))
-
-    def full(*args: Any, **more: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(type(second.model), "save_pretrained", full)
-    with pytest.raises(HeadlensError, match="No space left on device; free space there"):
-        save_model(second.loaded, written.folder, {})
-    monkeypatch.undo()
-    monkeypatch.setattr("headlens.pruning.saved.card", full)  # at the very end, when the weights are written
-    with pytest.raises(HeadlensError, match="No space left"):
-        save_cut(second, written.folder, source={})
-    assert {path.name: path.read_bytes() for path in written.folder.iterdir()} == before
-    assert [path.name for path in tmp_path.iterdir()] == ["cut"]
-
-
-def test_a_kill_between_the_two_renames_loses_nothing(tmp_path: Path) -> None:
-    """The old folder is then inside the working folder, and comes back before anything else is done."""
-    _, result, written = save("llama", tmp_path / "cut")
-    before = sorted(path.name for path in written.folder.iterdir())
-    (tmp_path / ".cut-x.part").mkdir()
-    written.folder.rename(tmp_path / ".cut-x.part" / "old")
-    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "cut"):
-        raise KeyboardInterrupt
-    assert sorted(path.name for path in written.folder.iterdir()) == before
-    (tmp_path / ".cut-y.part").mkdir()
-    os.utime(tmp_path / ".cut-y.part", (0, 0))
-    save_cut(result, tmp_path / "cut", source={})
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".cut-x.part", "cut"]  # the old remains are swept
-
-
-def test_ctrl_c_while_the_folder_changes_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "cut"
-    folder.mkdir()
-    (folder / "old.txt").write_text("old", encoding="utf-8")
-    rename = Path.rename
-
-    def interrupted(self: Path, target: Path) -> Path:
-        if self.name == "new":
-            raise KeyboardInterrupt
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", interrupted)
-    monkeypatch.setattr("headlens.pruning.publish.exchange", lambda *_: False)
-    with pytest.raises(KeyboardInterrupt), replacing(folder):
-        pass
-    assert (folder / "old.txt").read_text(encoding="utf-8") == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["cut"]
-
-
-def test_what_may_be_replaced(tmp_path: Path) -> None:
-    _, _, written = save("llama", tmp_path / "cut")
-    assert check_target(written.folder) == written.folder  # our own
-    assert check_target(tmp_path / "new") == tmp_path / "new"
-    (tmp_path / "empty").mkdir()
-    check_target(tmp_path / "empty")
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "notes.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(HeadlensError, match="not empty and HeadLens did not write it"):
-        check_target(other)
-    check_target(other, overwrite=True)
-    (other / "photos").mkdir()
-    with pytest.raises(HeadlensError, match="holds the folder photos, so it is not replaced"):
-        check_target(other, overwrite=True)
-    (other / "headlens.json").write_text(KEPT, encoding="utf-8")
-    with pytest.raises(HeadlensError, match="holds the folder photos"):
-        check_target(other)
-    (other / "photos").rmdir()
-    with pytest.raises(HeadlensError, match="not empty"):
-        check_target(other)
-    with pytest.raises(HeadlensError, match="is a file"):
-        check_target(other / "notes.txt")
-    with pytest.raises(HeadlensError, match="make it first"):
-        check_target(tmp_path / "a" / "b")
-
-
-def test_what_others_put_into_a_folder_of_ours_is_not_lost(tmp_path: Path) -> None:
-    """Notes only where that is asked for, and another model inside it never."""
-    _, _, written = save("llama", tmp_path / "cut")
-    (written.folder / "notes.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(HeadlensError, match=r"also holds notes.txt, which HeadLens did not write and would remove"):
-        check_target(written.folder)
-    assert check_target(written.folder, overwrite=True) == written.folder
-    save("llama", written.folder / "second")
-    for overwrite in (False, True):
-        with pytest.raises(HeadlensError, match="holds the folder second, so it is not replaced"):
-            check_target(written.folder, overwrite=overwrite)
-
-
-def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    folder.mkdir()
-    (folder / "old.txt").write_text("old", encoding="utf-8")
-    save("llama", folder)
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "README.md",
-        "config.json",
-        "generation_config.json",
-        "headlens.json",
-        "model.safetensors",
-    ]
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    modes = {path.stat().st_mode & 0o777 for path in folder.iterdir()}
-    assert len(modes) == 1
-
-
 def test_files_of_half_the_size_are_no_reason_to_compute_with_half_the_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -477,22 +258,6 @@ def test_the_card_takes_names_as_text(tmp_path: Path) -> None:
     text = (save_model(result.loaded, tmp_path / "cut", {**facts, **sizes}).folder / "README.md").read_text("utf-8")
     assert "<script>" not in text.replace("\\<", "")
     assert "# a \\| \\*b\\*, with heads cut out" in text
-
-
-def test_a_v4_folder_with_pruned_heads_is_still_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, _ = tiny("bert")
-    model.save_pretrained(tmp_path / "v4")
-    config = tmp_path / "v4" / "config.json"
-    raw = json.loads(config.read_text(encoding="utf-8"))
-    config.write_text(json.dumps({**raw, "pruned_heads": {"0": [1]}}), encoding="utf-8")
-    monkeypatch.setattr("headlens.models.loading._open_readers", lambda *_: (None, None))
-    found = load(str(tmp_path / "v4"))
-    assert any("pruned_heads" in note for note in found.notes)
-    lens = Lens(found)
-    for result in (cut(lens, lens.topology.parse("L0H0")), mask(lens, lens.topology.parse("L0H0"))):
-        # Transformers 4 would take it for what was cut here.
-        assert not getattr(result.model.config, "pruned_heads", None)
-    assert lens.model.config.pruned_heads
 
 
 def test_the_note_of_a_cut_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
