@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 USABLE = 0.25
 """With a lower reliability a ranking is mostly noise, and no ceiling is given for it."""
 HOW_TO_READ = (
-    "rho: Spearman, with a 95 % bootstrap interval over heads. Ceiling: about what two rankings as noisy as these would "
-    "reach if they ranked the same thing."
+    "rho: Spearman, with a 95 % bootstrap interval over heads. Ceiling: about what two rankings as noisy as these "
+    "would reach if they ranked the same thing."
 )
 
 
